@@ -1,0 +1,1 @@
+"""farout: a stress-test suite for out-of-distribution detectors."""

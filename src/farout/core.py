@@ -1,0 +1,222 @@
+"""The contracts: what an image set, a detector that reads activations and a detector that reads images promise."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from farout.identity import digest, digest_arrays
+
+CHUNK = 64
+"""Images per chunk: the unit of randomness, of progress and of parallel work."""
+
+
+def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
+    """The consecutive slices of at most `size` that cover `range(total)`."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+class NotFitted(RuntimeError):
+    """A detector was asked to score before it was fitted."""
+
+
+class ImageSet(ABC):
+    """Named images with labels, read in batches.
+
+    Subclasses set `name`, `labels`, `classes` and `shape`, and implement `__len__`, `batch` and `_fingerprint`.
+    """
+
+    name: str
+    labels: NDArray[np.int64] | None
+    """Class index per image, or None."""
+    classes: tuple[str, ...] = ()
+    """Class names by index, where known."""
+    shape: tuple[int, int, int]
+    """Channels, height, width."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def batch(self, indices: ArrayLike) -> Tensor:
+        """The images at these places: float32 [B, C, H, W] in [0, 1]."""
+
+    @abstractmethod
+    def _fingerprint(self) -> str: ...
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the content: equal images and labels have equal fingerprints, wherever they lie."""
+        return self._fingerprint()
+
+    def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:
+        """The images at these places, in this order, as a set of their own."""
+        return Subset(self, indices, name)
+
+    def limit(self, n: int | None) -> ImageSet:
+        """The first `n` images; all of them for None."""
+        return self if n is None or n >= len(self) else self.subset(np.arange(n))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The images in order, a chunk at a time."""
+        return (self.batch(np.arange(part.start, part.stop)) for part in chunks(len(self)))
+
+    def __repr__(self) -> str:
+        size = "×".join(map(str, self.shape))
+        return f"<{type(self).__name__} {self.name!r}: {len(self):,} images of {size}, {len(self.classes)} classes>"
+
+    @staticmethod
+    def from_arrays(images: ArrayLike, labels: ArrayLike | None = None, name: str = "arrays") -> ImageSet:
+        """A set from arrays: uint8 NHWC or NHW, or float NCHW in [0, 1]."""
+        from farout.data.arrays import ArraySet
+
+        return ArraySet(images, labels, name=name)
+
+
+class Subset(ImageSet):
+    """Some images of another set."""
+
+    def __init__(self, parent: ImageSet, indices: ArrayLike, name: str | None = None) -> None:
+        self.parent, self.indices = parent, places(indices, len(parent))
+        self.name = name or parent.name
+        self.labels = None if parent.labels is None else parent.labels[self.indices]
+        self.classes, self.shape = parent.classes, parent.shape
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        return self.parent.batch(self.indices[places(indices, len(self))])
+
+    def _fingerprint(self) -> str:
+        return digest([self.parent.fingerprint, digest_arrays([("indices", self.indices)])])
+
+
+def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
+    """Indices as an int64 array, checked to lie in `range(total)`."""
+    array = np.asarray(indices)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"indices must be integers, got {array.dtype}")
+    array = array.astype(np.int64).reshape(-1)
+    if array.size and (array.min() < 0 or array.max() >= total):
+        raise IndexError(f"indices run from {array.min()} to {array.max()}, the set has {total} images (0 to {total - 1})")
+    return array
+
+
+@dataclasses.dataclass(frozen=True)
+class Activations:
+    """What one forward pass leaves behind, for a batch or for a whole set."""
+
+    logits: Tensor  # [B, C]
+    features: Tensor  # [B, D]: the input of the last linear layer
+    blocks: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __getitem__(self, part: slice) -> Activations:
+        blocks = {name: block[part] for name, block in self.blocks.items()}
+        return Activations(self.logits[part], self.features[part], blocks)
+
+    def chunks(self, size: int = 1024) -> Iterator[Activations]:
+        """The rows in order, `size` at a time, so that work on a long table needs little memory."""
+        return (self[part] for part in chunks(len(self), size))
+
+
+Split = Literal["train", "val"]
+
+
+@dataclasses.dataclass(kw_only=True)
+class PostHoc(ABC):
+    """A detector that reads activations. Hyper-parameters are its fields; what `fit` learns goes into `state`.
+
+    Scores are float64 and larger = more outlying.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Bumped by hand when the same parameters give other scores."""
+    needs: ClassVar[frozenset[str]] = frozenset({"logits"})
+    """What it reads: "logits", "features", "blocks"."""
+    fits_on: ClassVar[Split | None] = None
+    """The inlier split `fit` looks at; None where there is nothing to fit."""
+    state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        """Learn from inliers; fitting again forgets the first fit."""
+        return self
+
+    @abstractmethod
+    def score(self, activations: Activations) -> Tensor:
+        """Score of every row, [B] float64."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All hyper-parameters with their values."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    def identity(self) -> dict[str, Any]:
+        """What decides this detector's scores, apart from the network and the data."""
+        return {"name": self.name, "version": self.version, "params": self.params}
+
+    def fitted(self, key: str) -> Tensor:
+        """What `fit` learned under this name."""
+        if key not in self.state:
+            raise NotFitted(f"{self.name} is not fitted: call fit on the inliers' {self.fits_on} split first")
+        return self.state[key]
+
+
+class Detector:
+    """A detector that reads images. Subclass it, write `score`; write `fit` too if there is something to learn."""
+
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name shown in tables; the class's name unless overridden."""
+        return type(self).__name__
+
+    def fit(self, images: ImageSet) -> None:
+        """Learn from inliers; fitting again forgets the first fit."""
+
+    def score(self, images: Tensor) -> Tensor:
+        """Score of every image [B, C, H, W] in [0, 1]: [B], larger = more outlying."""
+        raise NotImplementedError(f"{type(self).__name__} must define score(images) -> one score per image")
+
+
+def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
+    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing."""
+    array = scores.detach().cpu().numpy() if isinstance(scores, Tensor) else np.asarray(scores)
+    if array.shape != (expected,):
+        raise ValueError(f"{who} returned scores of shape {array.shape} for {expected} images, expected ({expected},)")
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise TypeError(f"{who} returned {array.dtype} scores, expected real numbers")
+    return np.asarray(array, dtype=np.float64)
+
+
+def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
+    """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
+    tensor = torch.as_tensor(images)
+    if tensor.ndim != 4 or tensor.shape[1] not in (1, 3):
+        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}")
+    if not tensor.is_floating_point():
+        raise TypeError(f"expected float images in [0, 1], got {tensor.dtype}; divide 8-bit images by 255")
+    tensor = tensor.to(device=device, dtype=torch.float32)
+    if tensor.numel():
+        low, high = tensor.aminmax()
+        if not (low >= -1e-3 and high <= 1 + 1e-3):
+            raise ValueError(f"expected images in [0, 1], got values from {low:.4g} to {high:.4g}")
+    return tensor
+
+
+def names_of(sequence: Sequence[str]) -> str:
+    """A list of names for a message."""
+    return ", ".join(sequence) or "none"

@@ -1,0 +1,90 @@
+"""Images held in arrays, in memory or memory-mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from farout.core import ImageSet, places
+from farout.identity import digest_arrays
+
+
+class ArraySet(ImageSet):
+    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1]."""
+
+    def __init__(
+        self,
+        images: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        name: str = "arrays",
+        classes: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
+        self.shape = self._images.shape[1:]
+        self.labels = None if labels is None else _as_labels(labels, len(self._images), name)
+        self.classes = classes or _numbered(self.labels)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        images = torch.from_numpy(np.ascontiguousarray(self._images[places(indices, len(self))]))
+        return images.float().div_(255) if images.dtype == torch.uint8 else images.float()
+
+    def _fingerprint(self) -> str:
+        labels = np.empty(0, np.int64) if self.labels is None else self.labels
+        return digest_arrays([("images", self._images), ("labels", labels)])
+
+
+def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
+    """A set from an .npz file with `images` and `labels`, or `{split}_images` and `{split}_labels`."""
+    with np.load(path, allow_pickle=False) as file:
+        prefix = "" if "images" in file else f"{split}_"
+        if f"{prefix}images" not in file:
+            raise ValueError(
+                f"{path} has the arrays {', '.join(file) or 'none'}; expected 'images' (and 'labels'), "
+                f"or '{split}_images' (and '{split}_labels')"
+            )
+        labels = file[f"{prefix}labels"] if f"{prefix}labels" in file else None
+        return ArraySet(file[f"{prefix}images"], labels, name=name or path.stem)
+
+
+def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
+    """The array as NCHW (a view where possible), checked."""
+    if images.dtype == np.uint8 and (images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3))):
+        nchw = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+    elif np.issubdtype(images.dtype, np.floating) and images.ndim == 4 and images.shape[1] in (1, 3):
+        nchw = images
+        if images.size and not (np.nanmin(images) >= 0 and np.nanmax(images) <= 1 and not np.isnan(images).any()):
+            raise ValueError(
+                f"{name}: float images must lie in [0, 1], got {np.isnan(images).sum()} NaN and values from "
+                f"{np.nanmin(images):.4g} to {np.nanmax(images):.4g}; divide 0..255 images by 255"
+            )
+    else:
+        raise ValueError(
+            f"{name}: expected uint8 images [N, H, W, 1 or 3] or [N, H, W], or float images [N, 1 or 3, H, W] in "
+            f"[0, 1], got {images.dtype} {list(images.shape)}"
+        )
+    if not images.size:
+        raise ValueError(f"{name}: the set is empty (shape {list(images.shape)}); expected at least one image")
+    return nchw
+
+
+def _as_labels(labels: ArrayLike, total: int, name: str) -> NDArray[np.int64]:
+    array = np.asarray(labels)
+    if array.shape != (total,) or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"{name}: expected {total} integer labels, got {array.dtype} of shape {array.shape}")
+    if array.size and array.min() < 0:
+        raise ValueError(f"{name}: labels must count from 0, got {array.min()}")
+    return array.astype(np.int64)
+
+
+def _numbered(labels: NDArray[np.int64] | None) -> tuple[str, ...]:
+    return () if labels is None or not labels.size else tuple(map(str, range(int(labels.max()) + 1)))

@@ -1,0 +1,209 @@
+"""Any classifier as a `Network`: normaliser inside, last linear layer known, activations from one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from farout.core import Activations
+from farout.identity import digest, digest_module
+from farout.registry import unknown
+
+PROBE_SIDES = (32, 224, 64, 28, 96, 299)
+"""Sides tried, in this order, to run a module that does not say which one it takes."""
+
+
+class Head(NamedTuple):
+    """The last linear layer: logits = features @ weight.T + bias."""
+
+    weight: Tensor  # [C, D]
+    bias: Tensor  # [C]
+
+
+class Network(nn.Module):
+    """A classifier that takes images in [0, 1] and gives `Activations`.
+
+    module: any `nn.Module` from normalised images to logits; another `Network` lends its module.
+    mean, std: the normaliser, one number per channel (or one for all); images x become (x - mean) / std.
+    head: name of the last linear layer; found by running the module once where not given.
+    blocks: names of submodules whose outputs are kept in `Activations.blocks`.
+    side: the side images are resized to; taken from the module where it says so, else images pass as they are.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        mean: float | Sequence[float],
+        std: float | Sequence[float],
+        head: str | None = None,
+        blocks: Sequence[str] | None = None,
+        side: int | None = None,
+    ) -> None:
+        super().__init__()
+        module = module.module if isinstance(module, Network) else module
+        self.module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.side = side or side_of(module)
+        self.register_buffer("mean", _per_channel(mean, module, "mean"), persistent=False)
+        self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)
+        if not (self.std > 0).all():
+            raise ValueError(f"std must be positive, got {self.std.flatten().tolist()}")
+        self.block_names = tuple(getattr(module, "block_names", ()) if blocks is None else blocks)
+        for name in (*self.block_names, *([head] if head else [])):
+            self._submodule(name)
+        self.eval()
+        self.head_name = head or self._find_head()
+        if not isinstance(self._submodule(self.head_name), nn.Linear):
+            raise ValueError(f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear")
+
+    def forward(self, images: Tensor) -> Activations:
+        """Logits, penultimate features and named blocks of images [B, C, H, W] in [0, 1]."""
+        kept: dict[str, Tensor] = {}
+        with self._keeping(kept):
+            self.module(self.normalize(images))
+        if "logits" not in kept:
+            raise RuntimeError(f"the head {self.head_name!r} did not run in this forward pass; name the right one with head=")
+        blocks = {name: kept[f"block:{name}"] for name in self.block_names}
+        return Activations(kept["logits"], kept["features"].flatten(1), blocks)
+
+    def normalize(self, images: Tensor) -> Tensor:
+        """What the module sees: channels matched, resized to its side, normalised, channels last."""
+        if images.ndim != 4:
+            raise ValueError(f"expected images [B, C, H, W], got shape {list(images.shape)}")
+        channels = self.mean.shape[1]
+        if images.shape[1] == 1 < channels:
+            images = images.expand(-1, channels, -1, -1)
+        if images.shape[1] != channels:
+            raise ValueError(f"the network takes {channels}-channel images, got {images.shape[1]} channels")
+        if self.side is not None and images.shape[2:] != (self.side, self.side) and len(images):
+            images = F.interpolate(images, (self.side, self.side), mode="bilinear", antialias=True)
+        return ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+
+    @property
+    def head(self) -> Head:
+        """Weight and bias of the last linear layer."""
+        linear = self._submodule(self.head_name)
+        assert isinstance(linear, nn.Linear)
+        bias = linear.bias if linear.bias is not None else linear.weight.new_zeros(linear.out_features)
+        return Head(linear.weight, bias)
+
+    @property
+    def classes(self) -> int:
+        """How many logits the network gives."""
+        return int(self.head.weight.shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        return self.mean.device
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that decides the activations: weights, structure, normaliser, side, head."""
+        normalizer = [self.mean.flatten().tolist(), self.std.flatten().tolist()]
+        return digest([digest_module(self.module), normalizer, self.side, self.head_name, list(self.block_names)])
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The wrapped module's state, so that weights keep the names they have without the wrapper."""
+        return self.module.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load the wrapped module's state."""
+        return self.module.load_state_dict(state_dict, strict=strict, assign=assign)
+
+    def _submodule(self, name: str) -> nn.Module:
+        parts = dict(self.module.named_modules())
+        if name not in parts or not name:
+            raise unknown(f"submodule of {type(self.module).__name__}:", name, [part for part in parts if part])
+        return parts[name]
+
+    @contextmanager
+    def _keeping(self, kept: dict[str, Tensor]) -> Iterator[None]:
+        """While this lasts, the head's input and output and the blocks' outputs are written to `kept`."""
+
+        def keep_head(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            kept["features"], kept["logits"] = inputs[0], output
+
+        def keep_block(name: str) -> Any:
+            return lambda _module, _inputs, output: kept.__setitem__(f"block:{name}", output)
+
+        hooks = [self._submodule(self.head_name).register_forward_hook(keep_head)]
+        hooks += [self._submodule(name).register_forward_hook(keep_block(name)) for name in self.block_names]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    @torch.inference_mode()
+    def _find_head(self) -> str:
+        """The Linear whose output is the module's output, found by running the module on two grey images."""
+        linears = {name: part for name, part in self.module.named_modules() if name and isinstance(part, nn.Linear)}
+        outputs: dict[str, Tensor] = {}
+        hooks = [
+            part.register_forward_hook(lambda _m, _i, output, name=name: outputs.__setitem__(name, output))
+            for name, part in linears.items()
+        ]
+        try:
+            logits = self._probe()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for name, output in reversed(outputs.items()):
+            if output.ndim == 2 and output.shape == logits.shape and torch.equal(output, logits):
+                return name
+        raise ValueError(
+            f"no head found in {type(self.module).__name__}: none of its Linear layers ({', '.join(linears) or 'it has none'}) "
+            "gives the module's output. If something follows the last layer (a softmax, a sum of two heads), name the "
+            "layer that gives the logits with head='...'; if the classifier ends in a convolution, wrap it so that it "
+            "ends in a Linear."
+        )
+
+    def _probe(self) -> Tensor:
+        device = next((p.device for p in self.module.parameters()), self.mean.device)
+        self.to(device)
+        errors = []
+        for side in (self.side,) if self.side else PROBE_SIDES:
+            images = torch.full((2, self.mean.shape[1], side, side), 0.5, device=device)
+            try:
+                logits = self.module(self.normalize(images))
+            except Exception as error:
+                errors.append(f"{side} px: {type(error).__name__}: {error}".splitlines()[0])
+                continue
+            if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 2:
+                got = f"shape {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+                raise ValueError(f"{type(self.module).__name__} must give logits [B, C], got {got} for two images")
+            return logits
+        raise ValueError(
+            f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images ({'; '.join(errors)}). "
+            "Say which images it takes with side= and one mean and std per channel."
+        )
+
+
+def side_of(module: nn.Module) -> int | None:
+    """The side a module says it takes: our networks' `side`, a transformer's patch embedding, timm's configuration."""
+    patches = getattr(getattr(module, "patch_embed", None), "img_size", None)
+    config = getattr(module, "pretrained_cfg", None) or {}
+    for side in (getattr(module, "side", None), patches, config.get("input_size") if isinstance(config, Mapping) else None):
+        if side is not None:
+            return int(side[-1]) if isinstance(side, Sequence) else int(side)
+    return None
+
+
+def _per_channel(value: float | Sequence[float], module: nn.Module, what: str) -> Tensor:
+    """The normaliser's numbers as [1, C, 1, 1]; a single number is repeated for every input channel."""
+    numbers = torch.as_tensor(value, dtype=torch.float32).flatten()
+    if len(numbers) == 1:
+        first = next((part for part in module.modules() if isinstance(part, nn.Conv2d)), None)
+        numbers = numbers.repeat(first.in_channels if first is not None else 3)
+    if len(numbers) not in (1, 3) or not numbers.isfinite().all():
+        raise ValueError(f"{what} must be one finite number per channel (1 or 3), got {value!r}")
+    return numbers.view(1, -1, 1, 1)

@@ -1,0 +1,85 @@
+"""Names -> things. One registry per family; an unknown name is answered with the nearest known one."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class UnknownName(KeyError, ValueError):
+    """A name that no registry knows; the message offers the nearest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """The error for an unknown name: what was got, the nearest known name, all known names."""
+    known = sorted(known)
+    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+
+
+class Registry(Generic[T]):
+    """The things of one family by name: classes or functions that make them."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._makers: dict[str, Callable[..., T]] = {}
+
+    def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+        """Decorator: from now on `name` makes this."""
+
+        def add(maker: Callable[..., T]) -> Callable[..., T]:
+            known = self._makers.get(name)
+            if known is not None and (known.__module__, known.__qualname__) != (maker.__module__, maker.__qualname__):
+                raise ValueError(f"{self.kind} name {name!r} is taken by {known.__qualname__}; choose another name")
+            self._makers[name] = maker
+            return maker
+
+        return add
+
+    def __getitem__(self, name: str) -> Callable[..., T]:
+        if name not in self._makers:
+            load_entry_points()
+        if name not in self._makers:
+            raise unknown(self.kind, name, self._makers)
+        return self._makers[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def names(self) -> list[str]:
+        """All known names, sorted."""
+        return sorted(self._makers)
+
+    def create(self, name: str, **params: Any) -> T:
+        """Make `name` with these parameters; an unknown parameter is answered like an unknown name."""
+        maker = self[name]
+        known = inspect.signature(maker).parameters
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
+        for key in params:
+            if key not in known and not takes_any:
+                raise unknown(f"parameter of {self.kind} {name!r}:", key, known)
+        return maker(**params)
+
+
+_loaded_entry_points = False
+
+
+def load_entry_points() -> None:
+    """Import the plugins that installed packages declare under the entry-point group `farout`."""
+    global _loaded_entry_points
+    if not _loaded_entry_points:
+        _loaded_entry_points = True
+        for entry in entry_points(group="farout"):
+            entry.load()

@@ -1,0 +1,27 @@
+"""Seeds by path: every random draw in farout comes from here, so that no global generator is read or changed."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+
+
+def seed_of(seed: int, *path: str | int) -> int:
+    """A 63-bit seed that depends on `seed` and on every step of `path`, and on nothing else.
+
+    Steps are hashed with their type and length, so ("a", "bc") and ("ab", "c"), or 1 and "1", differ.
+    """
+    steps = "".join(f"{type(step).__name__}{len(str(step))}:{step}" for step in (int(seed), *path))
+    return int.from_bytes(hashlib.sha256(steps.encode()).digest()[:8], "big") >> 1
+
+
+def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
+    """The torch generator that belongs to this seed and path."""
+    return torch.Generator(device=device).manual_seed(seed_of(seed, *path))
+
+
+def numpy_generator(seed: int, *path: str | int) -> np.random.Generator:
+    """The numpy generator that belongs to this seed and path."""
+    return np.random.default_rng(seed_of(seed, *path))
