@@ -1,1 +1,76 @@
-"""farout: a stress-test suite for out-of-distribution detectors."""
+"""farout: a stress-test suite for out-of-distribution detectors.
+
+Public names are imported when first used, so that `import farout` and `farout --help` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from farout import data, detectors, metrics, networks, protocols
+    from farout.battery import check
+    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc
+    from farout.data import load
+    from farout.detectors.catalog import register
+    from farout.detectors.panel import Panel
+    from farout.networks.network import Network
+    from farout.result import Result, run
+    from farout.stressing import stress
+
+_HOMES = {
+    "Activations": "core",
+    "Detector": "core",
+    "ImageSet": "core",
+    "Network": "networks.network",
+    "NonFiniteScores": "core",
+    "NotFitted": "core",
+    "Panel": "detectors.panel",
+    "PostHoc": "core",
+    "Result": "result",
+    "check": "battery",
+    "load": "data",
+    "register": "detectors.catalog",
+    "run": "result",
+    "stress": "stressing",
+}
+_FOLDERS = ("data", "detectors", "metrics", "networks", "protocols")
+
+__all__ = [
+    "Activations",
+    "Detector",
+    "ImageSet",
+    "Network",
+    "NonFiniteScores",
+    "NotFitted",
+    "Panel",
+    "PostHoc",
+    "Result",
+    "check",
+    "data",
+    "detectors",
+    "load",
+    "metrics",
+    "networks",
+    "protocols",
+    "register",
+    "run",
+    "stress",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return importlib.import_module(f"farout.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"farout.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'farout' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

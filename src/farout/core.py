@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -26,6 +26,14 @@ def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
 
 class NotFitted(RuntimeError):
     """A detector was asked to score before it was fitted."""
+
+
+class NonFiniteScores(ValueError):
+    """A detector gave NaN or infinity."""
+
+
+Scores = dict[str, NDArray[np.float64]]
+"""Scores by detector, [N] each."""
 
 
 class ImageSet(ABC):
@@ -107,7 +115,9 @@ def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
         raise TypeError(f"indices must be integers, got {array.dtype}")
     array = array.astype(np.int64).reshape(-1)
     if array.size and (array.min() < 0 or array.max() >= total):
-        raise IndexError(f"indices run from {array.min()} to {array.max()}, the set has {total} images (0 to {total - 1})")
+        raise IndexError(
+            f"indices run from {array.min()} to {array.max()}, the set has {total} images (0 to {total - 1})"
+        )
     return array
 
 
@@ -150,6 +160,9 @@ class PostHoc(ABC):
     """The inlier split `fit` looks at; None where there is nothing to fit."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def check_fit(self, total: int, labelled: bool) -> None:  # noqa: B027
+        """An error where `fit` cannot work on so many images; called before they pass the network."""
+
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         """Learn from inliers; fitting again forgets the first fit."""
         return self
@@ -177,12 +190,13 @@ class PostHoc(ABC):
 class Detector:
     """A detector that reads images. Subclass it, write `score`; write `fit` too if there is something to learn."""
 
-    version: int = 1
+    name: str
+    """The name shown in tables; the class's name unless set."""
 
-    @property
-    def name(self) -> str:
-        """The name shown in tables; the class's name unless overridden."""
-        return type(self).__name__
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     def fit(self, images: ImageSet) -> None:
         """Learn from inliers; fitting again forgets the first fit."""
@@ -202,6 +216,17 @@ def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
     return np.asarray(array, dtype=np.float64)
 
 
+def finite(scores: Scores, stress: str) -> Scores:
+    """The scores, or an error that names the detector, the images and the count of NaN and infinite ones."""
+    for name, values in scores.items():
+        nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+        if nan or infinite:
+            raise NonFiniteScores(
+                f"{name} gave {nan} NaN and {infinite} infinite scores among {len(values)} on {stress}"
+            )
+    return scores
+
+
 def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
     tensor = torch.as_tensor(images)
@@ -215,8 +240,3 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
         if not (low >= -1e-3 and high <= 1 + 1e-3):
             raise ValueError(f"expected images in [0, 1], got values from {low:.4g} to {high:.4g}")
     return tensor
-
-
-def names_of(sequence: Sequence[str]) -> str:
-    """A list of names for a message."""
-    return ", ".join(sequence) or "none"

@@ -32,7 +32,7 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     for name, array in arrays:
         array = np.ascontiguousarray(array)
         total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        total.update(array.reshape(-1).view(np.uint8))
+        total.update(array.reshape(-1).view(np.uint8).data)
     return total.hexdigest()[:40]
 
 

@@ -38,7 +38,10 @@ class Registry(Generic[T]):
 
         def add(maker: Callable[..., T]) -> Callable[..., T]:
             known = self._makers.get(name)
-            if known is not None and (known.__module__, known.__qualname__) != (maker.__module__, maker.__qualname__):
+            if known is not None and (known.__module__, known.__qualname__) != (
+                maker.__module__,
+                maker.__qualname__,
+            ):
                 raise ValueError(f"{self.kind} name {name!r} is taken by {known.__qualname__}; choose another name")
             self._makers[name] = maker
             return maker

@@ -1,4 +1,4 @@
-"""Seeds by path: every random draw in farout comes from here, so that no global generator is read or changed."""
+"""Seeds by path: every random draw in farout comes from here, and no global generator is touched."""
 
 from __future__ import annotations
 

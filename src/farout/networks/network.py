@@ -49,8 +49,9 @@ class Network(nn.Module):
         side: int | None = None,
     ) -> None:
         super().__init__()
-        module = module.module if isinstance(module, Network) else module
-        self.module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if isinstance(module, Network):
+            module = module.module
+        self.module: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.side = side or side_of(module)
         self.register_buffer("mean", _per_channel(mean, module, "mean"), persistent=False)
         self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)
@@ -62,7 +63,9 @@ class Network(nn.Module):
         self.eval()
         self.head_name = head or self._find_head()
         if not isinstance(self._submodule(self.head_name), nn.Linear):
-            raise ValueError(f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear")
+            raise ValueError(
+                f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear"
+            )
 
     def forward(self, images: Tensor) -> Activations:
         """Logits, penultimate features and named blocks of images [B, C, H, W] in [0, 1]."""
@@ -70,7 +73,9 @@ class Network(nn.Module):
         with self._keeping(kept):
             self.module(self.normalize(images))
         if "logits" not in kept:
-            raise RuntimeError(f"the head {self.head_name!r} did not run in this forward pass; name the right one with head=")
+            raise RuntimeError(
+                f"the head {self.head_name!r} did not run in this forward pass; name the right one with head="
+            )
         blocks = {name: kept[f"block:{name}"] for name in self.block_names}
         return Activations(kept["logits"], kept["features"].flatten(1), blocks)
 
@@ -120,7 +125,7 @@ class Network(nn.Module):
         return self.module.load_state_dict(state_dict, strict=strict, assign=assign)
 
     def _submodule(self, name: str) -> nn.Module:
-        parts = dict(self.module.named_modules())
+        parts: dict[str, nn.Module] = dict(self.module.named_modules())
         if name not in parts or not name:
             raise unknown(f"submodule of {type(self.module).__name__}:", name, [part for part in parts if part])
         return parts[name]
@@ -161,7 +166,8 @@ class Network(nn.Module):
             if output.ndim == 2 and output.shape == logits.shape and torch.equal(output, logits):
                 return name
         raise ValueError(
-            f"no head found in {type(self.module).__name__}: none of its Linear layers ({', '.join(linears) or 'it has none'}) "
+            f"no head found in {type(self.module).__name__}: none of its Linear layers "
+            f"({', '.join(linears) or 'it has none'}) "
             "gives the module's output. If something follows the last layer (a softmax, a sum of two heads), name the "
             "layer that gives the logits with head='...'; if the classifier ends in a convolution, wrap it so that it "
             "ends in a Linear."
@@ -183,16 +189,18 @@ class Network(nn.Module):
                 raise ValueError(f"{type(self.module).__name__} must give logits [B, C], got {got} for two images")
             return logits
         raise ValueError(
-            f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images ({'; '.join(errors)}). "
-            "Say which images it takes with side= and one mean and std per channel."
+            f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images "
+            f"({'; '.join(errors)}). Say which images it takes with side= and one mean and std per channel."
         )
 
 
 def side_of(module: nn.Module) -> int | None:
-    """The side a module says it takes: our networks' `side`, a transformer's patch embedding, timm's configuration."""
+    """The side a module says it takes: our networks' `side`, or a transformer's patch embedding.
+
+    timm's `pretrained_cfg` is not asked: it names 224 px even for a network built and trained at 32 px.
+    """
     patches = getattr(getattr(module, "patch_embed", None), "img_size", None)
-    config = getattr(module, "pretrained_cfg", None) or {}
-    for side in (getattr(module, "side", None), patches, config.get("input_size") if isinstance(config, Mapping) else None):
+    for side in (getattr(module, "side", None), patches):
         if side is not None:
             return int(side[-1]) if isinstance(side, Sequence) else int(side)
     return None

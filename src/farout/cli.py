@@ -1,0 +1,244 @@
+"""The command line. Heavy imports happen inside the verbs, so that --help answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from farout.registry import Registry
+    from farout.result import Result
+    from farout.study.spec import StudySpec
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Stress tests for out-of-distribution detectors.\n\n"
+    "Start with [bold]farout demo[/bold]; then write a study (see studies/) and [bold]farout run[/bold] it.\n\n"
+    "Exit codes: 0 done, 1 some results failed, 2 bad usage, 130 stopped with Ctrl-C (the same command goes on).",
+)
+
+
+class Family(StrEnum):
+    """What can be listed."""
+
+    detectors = "detectors"
+    networks = "networks"
+    datasets = "datasets"
+    protocols = "protocols"
+
+
+class BudgetName(StrEnum):
+    """How long a run may take."""
+
+    quick = "quick"
+    standard = "standard"
+    full = "full"
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="A Python file of yours to import, e.g. one that registers detectors."),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = none.", show_default="one per core")]
+Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1, …")]
+Budget = Annotated[
+    BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
+
+
+@app.command("list")
+def list_(
+    family: Annotated[Family, typer.Argument(help="What to list.")],
+    plugin: Plugins = None,
+) -> None:
+    """Names that studies may use, with a line about each."""
+    _load_plugins(plugin)
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, about in _listed(family):
+        table.add_row(f"[bold]{name}[/bold]", about)
+    Console().print(table)
+
+
+@app.command()
+def check(
+    detector: Annotated[
+        str, typer.Argument(help="A known detector's name, or file.py:Name for a class or object of yours.")
+    ],
+    data: Annotated[
+        str | None, typer.Option(help="Inliers to try it on: a name, an .npz file or a folder.", show_default="toy")
+    ] = None,
+) -> None:
+    """Is this detector well behaved? Ten checks that every detector must pass.
+
+    Example: farout check mine.py:Mine
+    """
+    import farout
+    from farout.detectors.catalog import catalog
+    from farout.plugins import named_object
+
+    subject = named_object(detector) if ":" in detector else catalog[detector]
+    findings = farout.check(subject, farout.load(data) if data else None)
+    for finding in findings:
+        mark = typer.style("failed", fg="red") if finding.problem else typer.style("ok    ", fg="green")
+        typer.echo(f"{mark} {finding.check}" + (f": {finding.problem}" if finding.problem else ""))
+    if any(finding.problem for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def plan(
+    study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
+    out: Out = None,
+    budget: Budget = None,
+    plugin: Plugins = None,
+) -> None:
+    """What a run would compute, and what it has already."""
+    _load_plugins(plugin)
+    from farout.protocols import plan as planned
+    from farout.study.engine import closure, grouped
+    from farout.study.store import Store
+    from farout.study.study import from_spec
+
+    spec = _spec(study, budget)
+    store = Store(out or Path("runs") / spec.name)
+    cells = closure([entry.cell for entry in planned(from_spec(spec))])
+    missing = [cell for cell in cells if not store.has(cell.id)]
+    for work in grouped(missing):
+        typer.echo(f"{sum(work.roles.values()):>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
+    typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
+
+
+@app.command()
+def run(
+    study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
+    out: Out = None,
+    budget: Budget = None,
+    workers: Workers = None,
+    device: Device = "cpu",
+    plugin: Plugins = None,
+) -> None:
+    """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
+
+    Example: farout run studies/demo.yaml --budget quick
+    """
+    _load_plugins(plugin)
+    _run(_spec(study, budget), out, workers, device, plugin)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder that `farout run` wrote.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
+    open_: Open = False,
+    plugin: Plugins = None,
+) -> None:
+    """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it."""
+    _load_plugins(plugin)
+    from farout.report.html import write_report
+    from farout.study.results import Results
+
+    path = write_report(Results(folder), out or folder / "report.html")
+    typer.echo(f"wrote {path}")
+    if open_:
+        typer.launch(str(path))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for results.")] = Path("runs/demo"),
+    workers: Workers = None,
+    device: Device = "cpu",
+    open_: Open = False,
+) -> None:
+    """Everything on a built-in set, without downloads: train a network, fit every detector, test, report."""
+    from farout.demo import study
+
+    result = _run(study(), out, workers, device, None)
+    typer.echo(f"report: {result.report(out)}")
+    if open_:
+        typer.launch(str(out / "report.html"))
+
+
+def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, plugins: list[Path] | None) -> Result:
+    """Run with a progress bar, say how it went, exit with 1 if something failed."""
+    import farout
+    from farout.watch import watching
+
+    folder = out or Path("runs") / spec.name
+    count = workers if workers is not None else os.cpu_count() or 1
+    with watching() as bar:
+        paths = tuple(str(path.resolve()) for path in plugins or ())
+        result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
+    typer.echo(repr(result))
+    outcome = result.outcome
+    counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
+    typer.echo(f"\n{counts}; in {folder}")
+    for why in dict.fromkeys(outcome.failed.values()):
+        typer.echo(f"failed: {why}", err=True)
+    if outcome.failed:
+        typer.echo(f"the tracebacks are in the report (farout report {folder}); the same command tries again", err=True)
+        raise typer.Exit(1)
+    return result
+
+
+def _spec(path: Path, budget: BudgetName | None) -> StudySpec:
+    from farout.study.spec import StudySpec
+
+    spec = StudySpec.read(path)
+    return spec if budget is None else spec.model_copy(update={"budget": budget.value})
+
+
+def _load_plugins(paths: list[Path] | None) -> None:
+    if paths:
+        from farout.plugins import load_plugin
+
+        for path in paths:
+            load_plugin(path)
+
+
+def _listed(family: Family) -> list[tuple[str, str]]:
+    """Names of a family with the first line of each one's docstring."""
+    from farout.data.catalog import DATASETS
+    from farout.detectors.catalog import catalog
+    from farout.networks import NETWORKS
+    from farout.protocols import PROTOCOLS
+
+    registry: Registry[Any] = {
+        "detectors": catalog,
+        "networks": NETWORKS,
+        "datasets": DATASETS,
+        "protocols": PROTOCOLS,
+    }[family.value]
+    return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]
+
+
+def main() -> None:
+    """Entry point: errors of the user's making end in one clear message and exit code 2."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
+    try:
+        app()
+    except KeyboardInterrupt:
+        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
+        sys.exit(130)
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        if os.environ.get("FAROUT_DEBUG"):
+            raise
+        typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

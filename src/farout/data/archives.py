@@ -1,0 +1,73 @@
+"""Reading and unpacking archives without ever leaving their folder."""
+
+from __future__ import annotations
+
+import stat
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from farout.data.progress import track
+
+
+class UnsafeArchive(ValueError):
+    """An archive with a member that would land outside its folder, or that is neither file nor folder."""
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    """Unpack a .zip or .tar.* into `folder`, unless that has been done; `folder` appears whole or not at all."""
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".unpacking-") as scratch:
+        whole = Path(scratch) / folder.name
+        whole.mkdir()
+        (_unzip if zipfile.is_zipfile(archive) else _untar)(archive, whole)
+        try:
+            whole.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+    return folder
+
+
+def tar_members(archive: Path, wanted: Iterable[str]) -> dict[str, bytes]:
+    """The contents of these members of a .tar.*, read in one pass."""
+    wanted, found = set(wanted), {}
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.name in wanted else None
+            if content is not None:
+                found[member.name] = content.read()
+    if missing := wanted - set(found):
+        raise ValueError(f"{archive} lacks {', '.join(sorted(missing))}; delete it to have it downloaded again")
+    return found
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as tar:
+        for member in track(tar, None, f"unpacking {archive.name}"):
+            check_name(member.name, archive)
+            if not (member.isfile() or member.isdir()):
+                raise UnsafeArchive(f"{archive}: member {member.name!r} is a link or a device; refused")
+            tar.extract(member, folder, filter="data")
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as pack:
+        members = pack.infolist()
+        for member in members:
+            check_name(member.filename, archive)
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise UnsafeArchive(f"{archive}: member {member.filename!r} is a link; refused")
+        for member in track(members, len(members), f"unpacking {archive.name}"):
+            pack.extract(member, folder)
+
+
+def check_name(name: str, archive: Path) -> None:
+    """Refuse absolute names and names that climb out, in either system's spelling."""
+    for path in (PurePosixPath(name), PureWindowsPath(name)):
+        if path.is_absolute() or path.anchor or ".." in path.parts:
+            raise UnsafeArchive(f"{archive}: member {name!r} would land outside the folder; refused")

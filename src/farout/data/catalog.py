@@ -1,0 +1,128 @@
+"""Names and paths -> image sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.core import ImageSet
+from farout.data import array_sets, file_sets, toy
+from farout.data.arrays import read_npz
+from farout.data.folder import FileSet, FolderSet
+from farout.data.generated import Noise, at_least
+from farout.registry import Registry, unknown
+
+DATASETS: Registry[ImageSet] = Registry("data set")
+"""Makers of the named sets: `maker(split, **options) -> ImageSet`."""
+
+_MAKERS: list[Callable[..., ImageSet]] = [
+    array_sets.cifar10,
+    array_sets.cifar100,
+    array_sets.svhn,
+    array_sets.mnist,
+    array_sets.fashion_mnist,
+    file_sets.celeba,
+    file_sets.tiny_imagenet,
+    file_sets.imagenet,
+    file_sets.mvtec,
+]
+for _maker in _MAKERS:
+    DATASETS.register(_maker.__name__)(_maker)
+DATASETS.register("toy")(toy.Toy)
+DATASETS.register("noise")(Noise)
+
+_OUTLIER_SPLITS = {"toy": list(toy.OUTLIER_SPLITS)}
+_SPLIT_FOLDERS = ("train", "val", "test")
+_FOLDER_OPTIONS = ("side", "channels", "name")
+
+
+def names() -> list[str]:
+    """The names `load` knows."""
+    return DATASETS.names()
+
+
+def outlier_splits(name: str) -> list[str]:
+    """The outlier splits a named set brings with it, hardest first; none for most sets."""
+    DATASETS[name]
+    return list(_OUTLIER_SPLITS.get(name, []))
+
+
+def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = None, **options: Any) -> ImageSet:
+    """A set by name ("cifar10", "toy", …; see `names`), from an .npz file or from a folder of images.
+
+    An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`. A folder that has the
+    sub-folders "train", "val" or "test" is read from the one called `split`; otherwise it has one sub-folder per
+    class, or images only, and is the same set for every split (options `side`, `channels`; see `FolderSet`).
+
+    `limit` keeps the first images; where images are sorted by class it keeps about as many of each class.
+    """
+    if limit is not None:
+        at_least(limit, 1, "limit")
+    images = _open(name_or_path, split, options)
+    if limit is not None and limit < len(images):
+        images = images.subset(first(images, limit))
+    if isinstance(images, FileSet):
+        images.check()
+    return images
+
+
+def first(images: ImageSet, n: int) -> NDArray[np.int64]:
+    """The places `load` keeps for `limit=n`: the first n, or about n/classes per class of a set sorted by class."""
+    labels = images.labels
+    if labels is None or (np.diff(labels) < 0).any():
+        return np.arange(min(n, len(images)))
+    _, starts, counts = np.unique(labels, return_index=True, return_counts=True)
+    rank = np.arange(len(labels)) - np.repeat(starts, counts)
+    taken = np.minimum.outer(counts, np.arange(counts.max() + 1)).sum(0)  # by the number of rounds
+    rounds = int(np.searchsorted(taken, n, side="right")) - 1
+    rest, more = np.flatnonzero(rank == rounds), n - int(taken[rounds])
+    extra = rest[np.arange(more) * len(rest) // max(more, 1)]
+    return np.sort(np.concatenate([np.flatnonzero(rank < rounds), extra]))
+
+
+def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> ImageSet:
+    path = Path(name_or_path).expanduser()
+    if isinstance(name_or_path, str) and name_or_path in DATASETS:
+        return DATASETS.create(name_or_path, split=split, **options)
+    if path.suffix == ".npz" and path.is_file():
+        return _npz(path, split, options)
+    if path.is_dir():
+        return _folder(path, split, options)
+    if path.exists():
+        raise ValueError(
+            f"{path} is a file of a kind we do not read; expected an .npz file, a folder of images or a name"
+        )
+    if isinstance(name_or_path, Path) or path.suffix or "/" in name_or_path or os.sep in name_or_path:
+        raise FileNotFoundError(
+            f"no file or folder {path} (looked in {Path.cwd()}); expected an .npz file, a folder of images, or one of "
+            f"{', '.join(names())}"
+        )
+    return DATASETS.create(name_or_path, split=split, **options)
+
+
+def _npz(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
+    if options:
+        raise TypeError(f"{path}: an .npz file takes no options, got {', '.join(options)}")
+    return read_npz(path, split)
+
+
+def _folder(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
+    for key in options:
+        if key not in _FOLDER_OPTIONS:
+            raise unknown("option for a folder:", key, _FOLDER_OPTIONS)
+    return FolderSet(_split_folder(path, split), **{"name": path.resolve().name, **options})
+
+
+def _split_folder(path: Path, split: str) -> Path:
+    """The folder of this split, where the folder is divided into splits; else the folder itself."""
+    splits = [name for name in _SPLIT_FOLDERS if (path / name).is_dir()]
+    if not splits:
+        return path
+    if split not in splits:
+        raise unknown(f"split of {path}:", split, splits)
+    return path / split

@@ -1,0 +1,123 @@
+"""The larger sets: unpacked once into the cache folder (ImageNet: brought by the user), read file by file.
+
+All take `side`: the shorter side is resized to it and the middle cut out; None leaves images as they are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from farout.core import ImageSet
+from farout.data.archives import unpack
+from farout.data.download import cache_folder, fetch
+from farout.data.folder import FileSet, FolderSet, scan
+from farout.data.formats import read_table
+from farout.data.splits import divide, official
+from farout.registry import unknown
+
+_TEXTURES = ("carpet", "grid", "leather", "tile", "wood")
+_OBJECTS = (
+    "bottle",
+    "cable",
+    "capsule",
+    "hazelnut",
+    "metal_nut",
+    "pill",
+    "screw",
+    "toothbrush",
+    "transistor",
+    "zipper",
+)
+CATEGORIES = _TEXTURES + _OBJECTS
+"""The categories of MVTec AD."""
+
+_CELEBA_PARTS = {"train": "0", "val": "1", "train+val": "01", "test": "2"}
+
+
+def celeba(split: str = "test", *, attribute: str | None = None, side: int | None = None) -> ImageSet:
+    """CelebA (Liu et al. 2015), aligned and cropped faces of 178 × 218 px: 162,770 + 19,867 + 19,962.
+
+    All splits are the official ones. Without labels, unless `attribute` names one of the 40 ("Smiling", …): then 0 is
+    without and 1 is with it.
+    """
+    official(split, "celeba")
+    partition = read_table(fetch("celeba/list_eval_partition.txt"))
+    files = [file for file, part in partition if part in _CELEBA_PARTS[split]]
+    labels = None if attribute is None else _celeba_labels(attribute, files)
+    classes = () if attribute is None else (f"not {attribute}", attribute)
+    root = _unpacked("celeba/img_align_celeba.zip") / "img_align_celeba"
+    return FileSet(root, files, labels, name="celeba", classes=classes, side=side)
+
+
+def tiny_imagenet(split: str = "test", *, side: int | None = None) -> ImageSet:
+    """Tiny ImageNet: 100,000 + 10,000 color images of 64 px, 200 synsets.
+
+    "test" is the official validation set, since the official test set has no labels; "train" (90,000), "val" (10,000)
+    and "train+val" are parts of the official training set, see `farout.data.splits.divide`.
+    """
+    official(split, "tiny_imagenet")
+    root = _unpacked("tiny_imagenet/tiny-imagenet-200.zip") / "tiny-imagenet-200"
+    if split != "test":
+        return divide(FolderSet(root / "train", side=side, name="tiny_imagenet"), split)
+    rows = read_table(root / "val" / "val_annotations.txt")
+    synsets = tuple(sorted({row[1] for row in rows}))
+    labels = [synsets.index(row[1]) for row in rows]
+    files = [row[0] for row in rows]
+    return FileSet(root / "val" / "images", files, labels, name="tiny_imagenet", classes=synsets, side=side)
+
+
+def imagenet(split: str = "test", *, root: str | Path | None = None, side: int | None = 224) -> ImageSet:
+    """ImageNet-1k (Russakovsky et al. 2015) from the user's own copy: `root` holds "train" and "val", each with one
+    folder per synset.
+
+    "test" is the official validation set (50,000), since the official test set has no labels; "train", "val" and
+    "train+val" are parts of the official training set, see `farout.data.splits.divide`.
+    """
+    part = "val" if official(split, "imagenet") == "test" else "train"
+    if root is None or not (Path(root) / part).is_dir():
+        got = "no root" if root is None else f"{root}, which has no folder {part!r}"
+        raise FileNotFoundError(
+            f"imagenet: expected root=, a folder with 'train' and 'val' that hold one folder per synset; got {got}. "
+            "ImageNet may not be passed on: register at https://image-net.org/download, fetch the ILSVRC2012 training "
+            "and validation images, and sort both into synset folders"
+        )
+    images = FolderSet(Path(root) / part, side=side, name="imagenet")
+    if images.labels is None:
+        raise ValueError(f"imagenet: {images.root} holds images; expected one folder per synset (n01440764, …)")
+    return divide(images, split)
+
+
+def mvtec(split: str = "test", *, category: str | None = None, side: int | None = None) -> ImageSet:
+    """One category of MVTec AD (Bergmann et al. 2019). Labels: 0 good, 1 defect; good images come first.
+
+    "test" is the official test set; the official training set has good images only, and "train", "val" and
+    "train+val" are parts of it, see `farout.data.splits.divide`.
+    """
+    part = official(split, "mvtec")
+    if category not in CATEGORIES:
+        raise unknown("category= of mvtec:", category, CATEGORIES)
+    root = _unpacked("mvtec/mvtec_anomaly_detection.tar.xz") / category / part
+    files, labels, kinds = scan(root)
+    defect = np.array([kinds[label] != "good" for label in (() if labels is None else labels)], np.int64)
+    order = np.argsort(defect, kind="stable")
+    files = [files[place] for place in order]
+    name = f"mvtec/{category}"
+    return divide(FileSet(root, files, defect[order], name=name, classes=("good", "defect"), side=side), split)
+
+
+def _unpacked(key: str) -> Path:
+    """The folder into which this archive of `SOURCES` is unpacked; neither fetched nor unpacked twice."""
+    folder = cache_folder() / key.split("/")[0] / "unpacked"
+    return folder if folder.is_dir() else unpack(fetch(key), folder)
+
+
+def _celeba_labels(attribute: str, files: list[str]) -> list[int]:
+    path = fetch("celeba/list_attr_celeba.txt")
+    names = read_table(path, header=1)[0]
+    if attribute not in names:
+        raise unknown("attribute= of celeba:", attribute, names)
+    column = names.index(attribute) + 1
+    value = {row[0]: int(row[column] == "1") for row in read_table(path, header=2)}
+    return [value[file] for file in files]

@@ -1,0 +1,148 @@
+"""Images in files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from farout.core import ImageSet, places
+from farout.data.arrays import as_floats
+from farout.data.generated import at_least
+from farout.data.pixels import SUFFIXES, decode
+from farout.data.survey import Survey, survey
+from farout.identity import digest, digest_arrays
+
+
+class FileSet(ImageSet):
+    """Images in files below `root`, decoded when asked for; see `farout.data.pixels.decode` for how.
+
+    Without `side`, all images must be of one size and are taken as they are; with it, the shorter side is resized to
+    `side` and the middle cut out. Every file is read once, when the fingerprint (or, without `side`, the shape) is
+    first asked for, or `check` is called.
+    """
+
+    version = 1
+    """Bumped by hand when the same files give other pixels."""
+
+    def __init__(
+        self,
+        root: Path,
+        files: Sequence[str],
+        labels: ArrayLike | None = None,
+        *,
+        name: str,
+        classes: tuple[str, ...] = (),
+        side: int | None = None,
+        channels: int = 3,
+    ) -> None:
+        if channels not in (1, 3):
+            raise ValueError(f"{name}: channels must be 1 (gray) or 3 (color), got {channels!r}")
+        self.root, self.files, self.name, self.classes = root, tuple(files), name, classes
+        self.side = None if side is None else at_least(side, 1, f"{name}: side")
+        self.channels = channels
+        self.labels = None if labels is None else np.asarray(labels, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @cached_property
+    def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
+        if self.side is not None:
+            return self.channels, self.side, self.side
+        width, height = _one_size(self.check().sizes, self.name)
+        return self.channels, height, width
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        files = [self.root / self.files[index] for index in places(indices, len(self))]
+        images = [decode(file, self.side, self.channels) for file in files]
+        pixels = np.stack(images) if images else np.empty((0, *self.shape), np.uint8)
+        return as_floats(pixels)
+
+    def check(self) -> Survey:
+        """Read every file once, or recall having done so; an error lists the files that cannot be read."""
+        return self._survey
+
+    def subset(self, indices: ArrayLike, name: str | None = None) -> FileSet:
+        chosen = places(indices, len(self))
+        files = [self.files[index] for index in chosen]
+        labels = None if self.labels is None else self.labels[chosen]
+        name = name or self.name
+        return FileSet(
+            self.root, files, labels, name=name, classes=self.classes, side=self.side, channels=self.channels
+        )
+
+    @cached_property
+    def _survey(self) -> Survey:
+        return survey(self.root, self.files, self.name)
+
+    def _fingerprint(self) -> str:
+        labels = np.empty(0, np.int64) if self.labels is None else self.labels
+        content = digest_arrays([("hashes", self.check().hashes), ("labels", labels)])
+        return digest([self.version, self.side, self.channels, list(self.classes), list(self.files), content])
+
+
+class FolderSet(FileSet):
+    """The images of a folder: one class per sub-folder (by sorted name), or none (labels None).
+
+    Class folders are searched to any depth, hidden files and folders are passed over, and a sub-folder without images
+    is no class. Images are ordered by class, then by relative path.
+    """
+
+    def __init__(
+        self, root: str | Path, *, side: int | None = None, channels: int = 3, name: str | None = None
+    ) -> None:
+        root = Path(root)
+        if not root.is_dir():
+            raise FileNotFoundError(f"no folder {root}; expected a folder of images, or of one sub-folder per class")
+        name = name or root.resolve().name
+        files, labels, classes = scan(root)
+        super().__init__(root, files, labels, name=name, classes=classes, side=side, channels=channels)
+
+
+def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ...]]:
+    """The images of a folder: relative paths, labels (None where there are no class folders) and class names."""
+    flat = sorted(entry.name for entry in root.iterdir() if _is_image(entry.name) and entry.is_file())
+    folders = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
+    found = {name: files for name in folders if (files := images_below(root, name))}
+    if flat and found:
+        raise ValueError(
+            f"{root} has {len(flat):,} images beside {len(found)} folders of images ({', '.join(list(found)[:5])}); "
+            "expected either images, or one sub-folder per class: move the ones or the others"
+        )
+    if not flat and not found:
+        raise ValueError(f"{root} has no images; expected files ending in {', '.join(sorted(SUFFIXES))}")
+    if flat:
+        return flat, None, ()
+    labels = np.repeat(np.arange(len(found)), [len(files) for files in found.values()])
+    return [file for files in found.values() for file in files], labels, tuple(found)
+
+
+def images_below(root: Path, folder: str) -> list[str]:
+    """The image files of a folder, at any depth: paths relative to `root`, with slashes, sorted."""
+    found = []
+    for place, folders, files in os.walk(root / folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [(Path(place) / file).relative_to(root).as_posix() for file in files if _is_image(file)]
+    return sorted(found)
+
+
+def _is_image(name: str) -> bool:
+    return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+
+
+def _one_size(sizes: NDArray[np.int64], name: str) -> tuple[int, int]:
+    counts = Counter((int(width), int(height)) for width, height in sizes)
+    if not counts:
+        raise ValueError(f"{name}: no images, so no shape; pass side= for an empty set")
+    if len(counts) > 1:
+        listed = ", ".join(f"{width}×{height} ({count:,})" for (width, height), count in counts.most_common(5))
+        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
+        raise ValueError(f"{name}: images of {len(counts)} sizes: {listed}{more}; pass side= to bring them to one size")
+    return next(iter(counts))

@@ -1,0 +1,55 @@
+"""Readers of the formats in which the classic sets are published."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import loadmat
+
+Bytes = NDArray[np.uint8]
+
+_CIFAR_SHAPE = (3, 32, 32)
+
+
+def cifar_records(data: bytes, label_bytes: int, what: str) -> tuple[Bytes, Bytes]:
+    """Images [N, 32, 32, 3] and labels [N, label_bytes] from CIFAR's binary records: the labels, then R, G and B."""
+    length = label_bytes + math.prod(_CIFAR_SHAPE)
+    if not data or len(data) % length:
+        raise ValueError(f"{what}: expected records of {length:,} bytes, got {len(data):,} bytes")
+    records = np.frombuffer(data, np.uint8).reshape(-1, length)
+    images = records[:, label_bytes:].reshape(-1, *_CIFAR_SHAPE)
+    return images.transpose(0, 2, 3, 1), records[:, :label_bytes]
+
+
+def read_svhn(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
+    """Images [N, 32, 32, 3] and digits from SVHN's .mat files, which write the digit 0 as 10."""
+    content = loadmat(path, variable_names=["X", "y"])
+    if not {"X", "y"} <= content.keys():
+        raise ValueError(f"{path}: expected the arrays X and y, got {', '.join(sorted(content))}")
+    return content["X"].transpose(3, 0, 1, 2), content["y"].reshape(-1).astype(np.int64) % 10
+
+
+def read_idx(path: Path) -> Bytes:
+    """The array of a gzipped idx file: two zeros, the type (8 = uint8), the number of axes, their lengths, the data."""
+    with gzip.open(path) as file:
+        data = file.read()
+    axes = data[3] if len(data) > 3 else 0
+    if data[:3] != b"\0\0\x08" or len(data) < 4 + 4 * axes:
+        raise ValueError(
+            f"{path}: expected an idx file of bytes (starts 00 00 08), got one that starts {data[:4].hex(' ')}"
+        )
+    shape = tuple(int(n) for n in np.frombuffer(data, ">u4", axes, 4))
+    if len(data) != 4 + 4 * axes + math.prod(shape):
+        raise ValueError(
+            f"{path}: expected {math.prod(shape):,} values for shape {list(shape)}, got {len(data) - 4 - 4 * axes:,}"
+        )
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * axes).reshape(shape)
+
+
+def read_table(path: Path, header: int = 0) -> list[list[str]]:
+    """The lines of a text table after the first `header` ones, split at blanks."""
+    return [line.split() for line in path.read_text("utf-8").splitlines()[header:] if line.strip()]

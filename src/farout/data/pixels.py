@@ -1,0 +1,84 @@
+"""From an image file to 8-bit pixels."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
+"""File names that count as images, in any case."""
+
+_ORIENTATION = 0x0112
+_MODES = {1: "L", 3: "RGB"}
+
+
+class Unreadable(ValueError):
+    """An image file that is damaged, or of a kind we do not read."""
+
+
+def decode(path: Path, side: int | None, channels: int) -> NDArray[np.uint8]:
+    """The image as uint8 [C, H, W].
+
+    Turned upright as its EXIF tag says; 16-bit values are scaled to 8 bits; transparent parts become white; other
+    color spaces become RGB (channels=3) or gray (channels=1, ITU-R 601 weights). With `side`, the shorter side
+    is resized to it (anti-aliased bilinear) and the middle cut out. Of an animation the first frame counts.
+    """
+    try:
+        with Image.open(path) as image:
+            plain = _plain(image, channels)
+    except FileNotFoundError:
+        raise
+    except _DAMAGE as error:
+        raise Unreadable(f"{path}: {_reason(error)}") from error
+    if side is not None and plain.size != (side, side):
+        plain = ImageOps.fit(plain, (side, side), Image.Resampling.BILINEAR)
+    array = np.asarray(plain)
+    return array[None] if channels == 1 else array.transpose(2, 0, 1)
+
+
+def probe(path: Path) -> tuple[bytes, int, int]:
+    """Hash of the file's bytes, and the upright image's width and height; decodes it to see that it is whole."""
+    data = path.read_bytes()
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            width, height = image.size
+            if image.getexif().get(_ORIENTATION, 1) >= 5:
+                width, height = height, width
+            image.draft("RGB", (1, 1))  # JPEG: all data is read, but decoded at an eighth of the size
+            _plain(image, 3)
+    except _DAMAGE as error:
+        raise Unreadable(_reason(error)) from error
+    return hashlib.sha256(data).digest(), width, height
+
+
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, Image.DecompressionBombError)
+"""What Pillow raises on damaged files."""
+
+
+def _reason(error: Exception) -> str:
+    return "not an image of a kind we read" if isinstance(error, UnidentifiedImageError) else str(error)
+
+
+def _plain(image: Image.Image, channels: int) -> Image.Image:
+    """Upright, 8 bits, no alpha, gray or RGB."""
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I"):
+        image = _from_16_bit(image)
+    if image.mode == "F":
+        raise ValueError("has float pixels, whose range is not known; save it with 8 or 16 bits")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert(_MODES[channels])
+
+
+def _from_16_bit(image: Image.Image) -> Image.Image:
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise ValueError(f"has integer pixels from {values.min()} to {values.max()}; save it with 8 or 16 bits")
+    return Image.fromarray(np.rint(values / 257).astype(np.uint8))

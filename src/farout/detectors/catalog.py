@@ -1,0 +1,18 @@
+"""The detectors by name."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from farout.core import Detector, PostHoc
+from farout.registry import Registry
+
+catalog: Registry[PostHoc | Detector] = Registry("detector")
+
+D = TypeVar("D", bound=type[PostHoc] | type[Detector])
+
+
+def register(cls: D) -> D:
+    """Class decorator: make a detector known under its `name`, so that studies and the command line find it."""
+    catalog.register(cls.name)(cls)
+    return cls

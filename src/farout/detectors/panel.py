@@ -1,0 +1,238 @@
+"""A network and the post-hoc detectors that share its forward pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from farout.core import (
+    Activations,
+    Detector,
+    ImageSet,
+    NotFitted,
+    PostHoc,
+    Scores,
+    Split,
+    as_images,
+    as_scores,
+    chunks,
+    finite,
+)
+from farout.detectors.catalog import catalog
+from farout.detectors.labels import label
+from farout.detectors.table import Table, columns_of
+from farout.networks.network import Network
+from farout.registry import unknown
+
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+class Panel:
+    """A network and post-hoc detectors: one forward pass per image serves every fit and every score.
+
+    detectors: names, `PostHoc` objects, or a mapping from labels of your own to either. Where one detector comes
+    with several parameters its label tells them apart: "knn" and "knn(k=10)".
+    """
+
+    def __init__(self, network: Network, detectors: Sequence[str | PostHoc] | Mapping[str, str | PostHoc]) -> None:
+        if not isinstance(network, Network):
+            got = type(network).__name__
+            raise TypeError(f"expected a farout.Network, got {got}; wrap it: farout.Network(module, mean=…, std=…)")
+        self.network = network
+        self.detectors = label(detectors)
+        self.validation: Scores = {}
+        """Scores of the inlier validation split, once fitted with one."""
+
+    def __repr__(self) -> str:
+        return f"Panel({', '.join(self.detectors)})"
+
+    def fit(
+        self, train: ImageSet | None = None, val: ImageSet | None = None, progress: Progress | None = None
+    ) -> Panel:
+        """Fit every detector on the inliers' train or val split, each image passing the network once.
+
+        With `val`, the scores on it are kept for `threshold`.
+        """
+        for split, images in (("train", train), ("val", val)):
+            self.check_fit(split, images)
+        if train is not None and self.needs("train"):
+            self.fit_from(self._table(train, self.needs("train"), progress), train.labels, "train")
+        if val is not None:
+            table = self._table(val, self.needs("val") | self.needs(None), progress)
+            self.fit_from(table, val.labels, "val")
+            self.validate(table, val.name)
+        return self
+
+    @property
+    def fitted(self) -> bool:
+        """Has everything been fitted that needs it?"""
+        return all(detector.state for detector in self.detectors.values() if detector.fits_on)
+
+    def needs(self, split: Split | None) -> frozenset[str]:
+        """What the detectors that fit on `split` read; for None, what scoring reads."""
+        return frozenset().union(*(d.needs for d in self.detectors.values() if split is None or d.fits_on == split))
+
+    def check_fit(self, split: str, images: ImageSet | None) -> None:
+        """An error before the long work where a split that detectors fit on is missing or cannot serve."""
+        fitting = {name: detector for name, detector in self.detectors.items() if detector.fits_on == split}
+        if fitting and images is None:
+            raise ValueError(f"{', '.join(fitting)} must be fitted on the inliers' {split} split: pass {split}=")
+        if images is not None:
+            if not len(images):
+                raise ValueError(f"the {split} split {images.name!r} is empty")
+            for detector in fitting.values():
+                detector.check_fit(len(images), images.labels is not None)
+
+    def fit_from(self, table: Activations, labels: NDArray[np.int64] | None, split: Split) -> None:
+        """Fit the detectors that look at `split` from its activations."""
+        classes = None if labels is None else torch.from_numpy(labels)
+        for name, detector in self.detectors.items():
+            if detector.fits_on == split:
+                try:
+                    detector.fit(table, classes)
+                except (ValueError, RuntimeError) as error:
+                    error.add_note(f"while fitting {name} on {len(table)} images of the {split} split")
+                    raise
+                self._place(detector)
+
+    def validate(self, table: Activations, name: str) -> None:
+        """Score the inlier validation split from its activations."""
+        parts = [self.score_activations(part) for part in table.chunks()]
+        self.validation = finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
+
+    def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+        """Scores by label, float64 [N], larger = more outlying; one forward pass per image."""
+        name = images.name if isinstance(images, ImageSet) else "images"
+        batches = iter(images) if isinstance(images, ImageSet) else (images[part] for part in chunks(len(images)))
+        parts = [self._score_batch(images[:0])] if not isinstance(images, ImageSet) else []
+        for batch in batches:
+            parts.append(self._score_batch(batch))
+            if progress:
+                progress(len(batch))
+        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
+
+    def threshold(self, recall: float = 0.95) -> dict[str, float]:
+        """Per detector, the smallest score that keeps at least `recall` of the validation inliers (score <= it)."""
+        if not 0 < recall <= 1:
+            raise ValueError(f"recall must lie in (0, 1], got {recall}; use 0.95 instead of 95")
+        if not self.validation:
+            raise NotFitted("thresholds need inlier validation scores: call fit(train, val=...) first")
+        return {
+            key: float(np.quantile(scores, recall, method="inverted_cdf")) for key, scores in self.validation.items()
+        }
+
+    def __getitem__(self, name: str) -> Detector:
+        """One member as a detector that reads images."""
+        if name not in self.detectors:
+            raise unknown("detector of this panel:", name, self.detectors)
+        return Member(self, name)
+
+    @torch.inference_mode()
+    def activations(self, images: Tensor) -> Activations:
+        """One forward pass in evaluation mode, without gradients."""
+        activations: Activations = self.network.eval()(as_images(images, self.network.device))
+        return activations
+
+    @torch.inference_mode()
+    def score_activations(self, activations: Activations) -> Scores:
+        """Scores by label from activations that are there already."""
+        rows = len(activations)
+        return {key: as_scores(d.score(activations), rows, key) for key, d in self.detectors.items()}
+
+    def _score_batch(self, images: Tensor) -> Scores:
+        if not len(images):
+            return {key: np.empty(0) for key in self.detectors}
+        return self.score_activations(self.activations(images))
+
+    def _table(self, images: ImageSet, needs: frozenset[str], progress: Progress | None) -> Activations:
+        table, start = Table(len(images)), 0
+        for batch in images:
+            table.put(start, columns_of(self.activations(batch), needs))
+            start += len(batch)
+            if progress:
+                progress(len(batch))
+        return table.activations()
+
+    def _place(self, detector: PostHoc) -> None:
+        detector.state = {key: value.to(self.network.device) for key, value in detector.state.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write what was fitted to one safetensors file; the network's weights are not in it."""
+        state = {
+            f"{name}/{key}": value.contiguous() for name, d in self.detectors.items() for key, value in d.state.items()
+        }
+        state |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in self.validation.items()}
+        members = {name: detector.identity() for name, detector in self.detectors.items()}
+        facts = {"format": 1, "network": self.network.digest, "detectors": members}
+        save_file(state, str(path), metadata={"farout": json.dumps(facts)})
+
+    @classmethod
+    def load(cls, path: str | Path, network: Network) -> Panel:
+        """Read a panel that `save` wrote; `network` must be the one it was fitted with."""
+        with safe_open(str(path), framework="pt") as file:
+            facts = _facts(file.metadata(), path)
+        if facts["network"] != network.digest:
+            digests = f"{facts['network'][:12]}…, this one is {network.digest[:12]}…"
+            raise ValueError(f"{path} was fitted with another network (digest {digests})")
+        panel = cls(network, {name: _member(spec) for name, spec in facts["detectors"].items()})
+        panel.load_state(path)
+        return panel
+
+    def load_state(self, path: str | Path) -> None:
+        """Take over what a panel of the same detectors saved; the caller knows that the network is the same."""
+        with safe_open(str(path), framework="pt") as file:
+            facts = _facts(file.metadata(), path)
+            mine = {name: detector.identity() for name, detector in self.detectors.items()}
+            if facts["detectors"] != mine:
+                raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
+            for key in file.keys():  # noqa: SIM118
+                name, _, rest = key.partition("/")
+                if rest == "/validation":
+                    self.validation[name] = file.get_tensor(key).numpy()
+                else:
+                    self.detectors[name].state[rest] = file.get_tensor(key).to(self.network.device)
+
+
+class Member(Detector):
+    """One detector of a panel, reading images. Gradients flow to images that require them."""
+
+    def __init__(self, panel: Panel, label: str) -> None:
+        self.panel, self.name = panel, label
+
+    def fit(self, images: ImageSet) -> None:
+        Panel(self.panel.network, {self.name: self.panel.detectors[self.name]}).fit(images, images)
+
+    def score(self, images: Tensor) -> Tensor:
+        with torch.inference_mode(not images.requires_grad):
+            return self.panel.detectors[self.name].score(
+                self.panel.network.eval()(images.to(self.panel.network.device))
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """The detector's identity and the network it reads."""
+        return {**self.panel.detectors[self.name].identity(), "network": self.panel.network.digest}
+
+
+def _facts(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any]:
+    if not metadata or "farout" not in metadata:
+        raise ValueError(f"{path} is not a saved panel")
+    facts: dict[str, Any] = json.loads(metadata["farout"])
+    if facts["format"] != 1:
+        raise ValueError(f"{path} has format {facts['format']}, this version reads format 1")
+    return facts
+
+
+def _member(spec: dict[str, Any]) -> PostHoc:
+    detector = catalog.create(spec["name"], **spec["params"])
+    assert isinstance(detector, PostHoc)
+    return detector

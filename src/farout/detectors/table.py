@@ -1,0 +1,52 @@
+"""Activations of a whole set, filled chunk by chunk; beyond a size they lie in a temporary file, not in memory."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farout.core import Activations
+
+IN_MEMORY = 1 << 30
+"""Bytes from which on a column goes to a memory-mapped file."""
+
+
+class Table:
+    """Rows for `total` images. A column takes shape with the first chunk that is put in."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._columns: dict[str, Tensor] = {}
+
+    def put(self, start: int, columns: dict[str, Tensor]) -> None:
+        """Write rows from `start` on."""
+        for name, rows in columns.items():
+            if name not in self._columns:
+                self._columns[name] = _allocate((self.total, *rows.shape[1:]), rows.dtype)
+            self._columns[name][start : start + len(rows)] = rows
+
+    def activations(self) -> Activations:
+        """All rows; a column that was never put in is empty."""
+        none = torch.empty(self.total, 0)
+        blocks = {key.removeprefix("block:"): rows for key, rows in self._columns.items() if key.startswith("block:")}
+        return Activations(self._columns.get("logits", none), self._columns.get("features", none), blocks)
+
+
+def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Tensor]:
+    """The columns of a batch that detectors with these needs read, on the CPU."""
+    columns = {"logits": activations.logits, "features": activations.features}
+    columns = {name: rows for name, rows in columns.items() if name in needs}
+    if "blocks" in needs:
+        columns |= {f"block:{name}": rows for name, rows in activations.blocks.items()}
+    return {name: rows.detach().cpu() for name, rows in columns.items()}
+
+
+def _allocate(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    empty = torch.empty(0, dtype=dtype)
+    if int(np.prod(shape)) * empty.element_size() <= IN_MEMORY:
+        return torch.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile() as file:  # the map outlives the handle; the file goes with the map
+        return torch.from_numpy(np.memmap(file, dtype=empty.numpy().dtype, mode="w+", shape=shape))

@@ -1,0 +1,29 @@
+"""Metrics of out-of-distribution detection. Inlier scores come first; larger scores are more outlying."""
+
+from farout.metrics.bootstrap import bootstrap_interval
+from farout.metrics.density import overlap
+from farout.metrics.detection import (
+    aupr,
+    auroc,
+    detection_accuracy,
+    fpr_at_95_id_recall,
+    fpr_at_95_ood_recall,
+    generalizability_score,
+    min_rank,
+)
+from farout.metrics.intervals import Interval, auroc_interval, paired_test
+
+__all__ = [
+    "Interval",
+    "aupr",
+    "auroc",
+    "auroc_interval",
+    "bootstrap_interval",
+    "detection_accuracy",
+    "fpr_at_95_id_recall",
+    "fpr_at_95_ood_recall",
+    "generalizability_score",
+    "min_rank",
+    "overlap",
+    "paired_test",
+]

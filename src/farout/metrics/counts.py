@@ -1,0 +1,92 @@
+"""Checked scores, and the table of cumulative counts that every threshold metric is a function of."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class Counts(NamedTuple):
+    """Cumulative counts over the K distinct scores of both sides, in ascending order, for R samples.
+
+    Entry [r, k] is the number of scores of sample r strictly below the k-th distinct score; the last column
+    counts them all. Entry [r, k + 1] is therefore the number at or below the k-th distinct score.
+    """
+
+    inliers: IntArray  # [R, K + 1]
+    outliers: IntArray  # [R, K + 1]
+
+    @property
+    def n(self) -> int:
+        """The number of inlier scores."""
+        return int(self.inliers[0, -1])
+
+    @property
+    def m(self) -> int:
+        """The number of outlier scores."""
+        return int(self.outliers[0, -1])
+
+    def descending(self) -> "Counts":
+        """The same table read from the largest score down, as if all scores had changed sign."""
+        return Counts(self.n - self.inliers[:, ::-1], self.m - self.outliers[:, ::-1])
+
+
+def as_scores(scores: ArrayLike, side: str) -> FloatArray:
+    """Scores as a float64 vector; `side` is how an error names them."""
+    try:
+        array = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{side} scores of type {type(scores).__name__} cannot be read as an array of numbers ({error}); "
+            "pass a list, an array or a detached float tensor on the CPU"
+        ) from error
+    if array.ndim != 1:
+        raise ValueError(
+            f"{side} scores have shape {array.shape}, expected one dimension with one score per image; "
+            "flatten them or pick one column"
+        )
+    if array.size == 0:
+        raise ValueError(
+            f"got 0 {side} scores, expected at least one; check that the set and its limit select any images"
+        )
+    _require_finite(array, side)
+    return array
+
+
+def _require_finite(array: FloatArray, side: str) -> None:
+    bad = array.size - np.count_nonzero(np.isfinite(array))
+    if bad:
+        nans = np.count_nonzero(np.isnan(array))
+        raise ValueError(
+            f"{bad} of {array.size} {side} scores are not finite ({nans} NaN, {bad - nans} infinite), "
+            "expected finite numbers; find the images behind them and mend the detector"
+        )
+
+
+def as_fraction(value: float, name: str) -> float:
+    """A share in (0, 1], such as a recall or a confidence level."""
+    if not 0 < value <= 1:
+        hint = f"use {value / 100:g} instead of {value:g}" if 1 < value <= 100 else "pass for example 0.95"
+        raise ValueError(f"{name} is {value:g}, expected a fraction above 0 and at most 1; {hint}")
+    return float(value)
+
+
+def distinct_scores(inliers: FloatArray, outliers: FloatArray) -> FloatArray:
+    """The distinct values of two sorted vectors, ascending."""
+    merged = np.sort(np.concatenate([inliers, outliers]), kind="stable")  # merges the two runs in linear time
+    first: FloatArray = merged[np.append(True, merged[1:] != merged[:-1])]
+    return first
+
+
+def tabulate(inliers: ArrayLike, outliers: ArrayLike) -> Counts:
+    """The table of one sample, R = 1."""
+    x, y = np.sort(as_scores(inliers, "inlier")), np.sort(as_scores(outliers, "outlier"))
+    distinct = distinct_scores(x, y)
+    return Counts(_cumulative(x, distinct), _cumulative(y, distinct))
+
+
+def _cumulative(scores: FloatArray, distinct: FloatArray) -> IntArray:
+    return np.append(np.searchsorted(scores, distinct), scores.size)[None]

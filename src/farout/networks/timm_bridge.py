@@ -1,0 +1,129 @@
+"""Networks for large images, and pretrained ones, from timm (the optional extra `timm`)."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from farout.networks.base import NETWORKS
+
+LARGE = 96
+"""The side from which a network's original stem is used."""
+
+TIMM_NAMES = {
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "resnet152": "resnet152",
+    "densenet121": "densenet121",
+    "vgg11": "vgg11_bn",
+    "vgg16": "vgg16_bn",
+    "inception_v3": "inception_v3",
+    "vit_tiny": "vit_tiny_patch16_224",
+    "vit_b16": "vit_base_patch16_224",
+    "vit_b32": "vit_base_patch32_224",
+    "vit_l16": "vit_large_patch16_224",
+    "vit_l32": "vit_large_patch32_224",
+    "swin_t": "swin_tiny_patch4_window7_224",
+    "mobilenet_v3_large": "mobilenetv3_large_100",
+    "efficientnet_b0": "efficientnet_b0",
+}
+"""Our names and timm's."""
+
+PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32": 32, "swin_t": 32}
+"""What the side must be a multiple of: the patch, or the 32 px that Swin's four stages merge into one token."""
+
+TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
+"""Names that have no small-image form of ours."""
+
+
+def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool = False) -> nn.Module:
+    """timm's network of this name for images of this side.
+
+    Below 96 px the stems of MobileNet and EfficientNet do not stride. The blocks are those of timm's `feature_info`;
+    Swin has none, since its maps are channels-last ([B, H, W, C]).
+    """
+    if name not in TIMM_NAMES:
+        raise ValueError(f"there are no pretrained weights for {name!r}; there are for {', '.join(sorted(TIMM_NAMES))}")
+    if pretrained and channels != 3:
+        raise ValueError(f"pretrained networks take 3 channels, got channels={channels}; images with one are repeated")
+    options = {"img_size": _checked(name, side)} if name in PATCHES else {}
+    module = _make(name, pretrained, num_classes=classes, in_chans=channels, **options)
+    if side < LARGE and hasattr(module, "conv_stem"):
+        module.conv_stem.stride = (1, 1)
+    module.side = side
+    channels_last = getattr(module, "output_fmt", None) == "NHWC"
+    module.block_names = () if channels_last else tuple(stage["module"] for stage in module.feature_info)
+    return module  # type: ignore[no-any-return]
+
+
+def normalizer(module: nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation that a pretrained network of timm's was trained with."""
+    config: Any = module.pretrained_cfg
+    return tuple(config["mean"]), tuple(config["std"])
+
+
+def _checked(name: str, side: int) -> int:
+    patch = PATCHES[name]
+    if side < 2 * patch or side % patch:
+        small = ", ".join(known for known in NETWORKS if known not in TIMM_ONLY)
+        raise ValueError(
+            f"{name} takes sides that are multiples of {patch} from {2 * patch} px, got {side}. "
+            f"Networks for small images: {small}"
+        )
+    return side
+
+
+def _make(name: str, pretrained: bool, **options: Any) -> Any:
+    timm = load_timm(name)
+    try:
+        return timm.create_model(TIMM_NAMES[name], pretrained=pretrained, **options)
+    except Exception as error:
+        if not pretrained:
+            raise
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise ConnectionError(
+            f"the pretrained weights of {name} ({TIMM_NAMES[name]}) could not be fetched ({reason}). Connect once, so "
+            "that they are kept in the Hugging Face cache, or create it with pretrained=False and use load_weights"
+        ) from error
+
+
+def load_timm(name: str) -> ModuleType:
+    """timm, imported when first needed; a clear error where it is not installed."""
+    try:
+        _mend_torchvision()
+        return importlib.import_module("timm")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f'{name!r} comes from timm, but {error.name} is not installed: pip install "farout[timm]"'
+        ) from error
+
+
+def _mend_torchvision() -> None:
+    """Make torchvision, which timm imports, importable on CPU builds of torch.
+
+    Its extension is built for CUDA and does not load there, so that the operators it decorates on import are
+    unknown; declaring them is enough for everything but those operators.
+    """
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for operator in ("nms", "qnms"):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{operator}", schema)
+        importlib.import_module("torchvision")
+
+
+def _register(name: str) -> None:
+    @NETWORKS.register(name)
+    def make(classes: int, side: int, channels: int) -> nn.Module:
+        return build(name, classes, side, channels)
+
+
+for _name in TIMM_ONLY:
+    _register(_name)

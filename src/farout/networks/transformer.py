@@ -1,0 +1,101 @@
+"""A vision transformer for small images (Dosovitskiy et al. 2021) of the size DeiT calls tiny (Touvron et al. 2021)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from farout.networks.base import NETWORKS
+
+DIM, DEPTH, HEADS = 192, 12, 3
+"""Width, layers and heads of DeiT-Ti (Touvron et al. 2021, table 1)."""
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention (Dosovitskiy et al. 2021, eq. 5-8)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.proj = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        queries, keys, values = self.qkv(x).unflatten(2, (3, HEADS, DIM // HEADS)).permute(2, 0, 3, 1, 4)
+        out = F.scaled_dot_product_attention(queries, keys, values)
+        return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+
+class MLP(nn.Module):
+    """Two linear layers with a GELU between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(DIM, 4 * DIM), nn.Linear(4 * DIM, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(F.gelu(self.fc1(x)))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Attention and MLP, each behind a layer norm and beside a shortcut (Dosovitskiy et al. 2021, eq. 2-3)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.attn = nn.LayerNorm(DIM, eps=1e-6), Attention()
+        self.norm2, self.mlp = nn.LayerNorm(DIM, eps=1e-6), MLP()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
+
+
+class PatchEmbedding(nn.Module):
+    """Every patch of the image as one token (Dosovitskiy et al. 2021, eq. 1)."""
+
+    def __init__(self, patch: int, channels: int) -> None:
+        super().__init__()
+        self.proj = nn.Conv2d(channels, DIM, patch, patch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.proj(x).flatten(2).transpose(1, 2)  # type: ignore[no-any-return]
+
+
+def patch_of(side: int) -> int:
+    """The patch for images of this side: 4 px below 48 px, else 8, so that 28 to 64 px become about 8×8 tokens."""
+    patch = 4 if side < 48 else 8
+    if side % patch:
+        near = side - side % patch
+        raise ValueError(f"vit_tiny cuts {side} px into patches of {patch}; expected a multiple, such as side={near}")
+    return patch
+
+
+@NETWORKS.register("vit_tiny")
+class VisionTransformer(nn.Module):
+    """ViT with a class token and learned positions (Dosovitskiy et al. 2021, eq. 1-4); names of parts as in timm."""
+
+    block_names = tuple(f"blocks.{index}" for index in range(DEPTH))
+
+    def __init__(self, classes: int, side: int, channels: int) -> None:
+        super().__init__()
+        self.side = side
+        patch = patch_of(side)
+        self.patch_embed = PatchEmbedding(patch, channels)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, DIM))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (side // patch) ** 2, DIM))
+        self.blocks = nn.Sequential(*(Block() for _ in range(DEPTH)))
+        self.norm, self.head = nn.LayerNorm(DIM, eps=1e-6), nn.Linear(DIM, classes)
+        self._initialize()
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.patch_embed(x)
+        tokens = torch.cat([self.cls_token.expand(len(x), -1, -1), tokens], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(tokens))[:, 0])  # type: ignore[no-any-return]
+
+    def _initialize(self) -> None:
+        """Truncated normal weights of deviation 0.02 and zero biases (Touvron et al. 2021, section 6)."""
+        for part in self.modules():
+            if isinstance(part, nn.Linear):
+                nn.init.trunc_normal_(part.weight, std=0.02)
+                nn.init.zeros_(part.bias)
+        nn.init.trunc_normal_(self.cls_token, std=0.02)
+        nn.init.trunc_normal_(self.pos_embed, std=0.02)

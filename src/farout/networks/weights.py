@@ -1,0 +1,106 @@
+"""Weights on disk: written as safetensors, whole or not at all; read without unpickling anything but tensors."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+
+def save_weights(network: nn.Module, path: str | Path) -> None:
+    """Write the network's weights and buffers to a safetensors file."""
+    write_tensors(Path(path), network.state_dict(), {"format": "pt"})
+
+
+def load_weights(network: nn.Module, path: str | Path) -> None:
+    """Read weights from a safetensors file, or from a .pt or .pth file that holds tensors only.
+
+    A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
+    (`num_batches_tracked`), which older files lack, may be missing.
+    """
+    tensors = _plain_names(read_tensors(Path(path)), network)
+    own = network.state_dict()
+    counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
+    _check(own, counters | tensors, Path(path))
+    network.load_state_dict(counters | tensors)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a weights file by name, on the CPU."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no weights at {path}; expected a .safetensors, .pt or .pth file")
+    try:
+        if path.suffix == ".safetensors":
+            return dict(safetensors.torch.load_file(path))
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise ValueError(
+            f"{path} cannot be read as weights ({reason}). Expected a safetensors file, or a file that torch.save made "
+            "from a state_dict; a whole pickled module is not read: save its state_dict()"
+        ) from error
+    return _tensors_of(content, path)
+
+
+def _tensors_of(content: object, path: Path) -> dict[str, Tensor]:
+    """The state dict in what `torch.load` gave."""
+    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
+        content = content["state_dict"]
+    if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise ValueError(f"{path} holds a {type(content).__name__} that is no state_dict; expected names with tensors")
+    return {str(key): value for key, value in content.items()}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file under a temporary name, sync it, rename it."""
+    copies = {
+        key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()
+    }
+    content = safetensors.torch.save(copies, dict(metadata))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+    """The names without the "module." that data-parallel training puts before every one of them."""
+    wrapped = all(key.startswith("module.") for key in tensors)
+    if wrapped and not any(key.startswith("module.") for key in network.state_dict()):
+        return {key.removeprefix("module."): value for key, value in tensors.items()}
+    return tensors
+
+
+def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:
+    if missing := own.keys() - got.keys():
+        raise ValueError(f"{path} lacks {_some(missing)}; it has {_some(got.keys() - own.keys())} besides what fits")
+    if extra := got.keys() - own.keys():
+        raise ValueError(f"{path} has {_some(extra)}, which the network has not; it expects {_some(own)}")
+    other = [
+        f"{key} {list(got[key].shape)} (expected {list(own[key].shape)})"
+        for key in own
+        if got[key].shape != own[key].shape
+    ]
+    if other:
+        raise ValueError(
+            f"{path} has other shapes than the network: {_some(other)}. "
+            "Create the network with the classes, side and channels of the file"
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few names, for a message."""
+    names = sorted(names)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") if names else "nothing"

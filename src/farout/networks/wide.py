@@ -1,0 +1,66 @@
+"""Wide residual networks for small images (Zagoruyko & Komodakis 2016)."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from farout.networks.base import NETWORKS, convolution, he_initialize
+
+
+class PreactivationBlock(nn.Module):
+    """Batch norm and ReLU before each of two 3×3 convolutions (Zagoruyko & Komodakis 2016, figure 1c).
+
+    Where the shape changes, the shortcut is a 1×1 convolution of the activated input, as in the authors' code.
+    """
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), convolution(inputs, width, 3, stride)
+        self.bn2, self.conv2 = nn.BatchNorm2d(width), convolution(width, width)
+        self.shortcut = None if inputs == width else convolution(inputs, width, 1, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = F.relu(self.bn1(x), inplace=True)
+        out = F.relu(self.bn2(self.conv1(active)), inplace=True)
+        return self.conv2(out) + (x if self.shortcut is None else self.shortcut(active))  # type: ignore[no-any-return]
+
+
+class WideResNet(nn.Module):
+    """WRN-depth-factor without dropout (Zagoruyko & Komodakis 2016, table 1): depth = 6n + 4, n blocks per stage."""
+
+    block_names = ("layer1", "layer2", "layer3")
+
+    def __init__(self, depth: int, factor: int, *, classes: int, side: int, channels: int) -> None:
+        super().__init__()
+        self.side = side
+        count = (depth - 4) // 6
+        self.conv1 = convolution(channels, 16)
+        self.layer1 = _stage(count, 16, 16 * factor, 1)
+        self.layer2 = _stage(count, 16 * factor, 32 * factor, 2)
+        self.layer3 = _stage(count, 32 * factor, 64 * factor, 2)
+        self.bn1 = nn.BatchNorm2d(64 * factor)
+        self.linear = nn.Linear(64 * factor, classes)
+        he_initialize(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer3(self.layer2(self.layer1(self.conv1(x))))
+        x = F.relu(self.bn1(x), inplace=True)
+        return self.linear(x.mean((2, 3)))  # type: ignore[no-any-return]
+
+
+def _stage(count: int, inputs: int, width: int, stride: int) -> nn.Module:
+    first = PreactivationBlock(inputs, width, stride)
+    return nn.Sequential(first, *(PreactivationBlock(width, width, 1) for _ in range(count - 1)))
+
+
+@NETWORKS.register("wrn28_10")
+def wrn28_10(classes: int, side: int, channels: int) -> nn.Module:
+    """WRN-28-10 of Zagoruyko & Komodakis 2016."""
+    return WideResNet(28, 10, classes=classes, side=side, channels=channels)
+
+
+@NETWORKS.register("wrn40_2")
+def wrn40_2(classes: int, side: int, channels: int) -> nn.Module:
+    """WRN-40-2 of Zagoruyko & Komodakis 2016."""
+    return WideResNet(40, 2, classes=classes, side=side, channels=channels)

@@ -1,0 +1,178 @@
+"""`clean`: inlier test images against outlier sets as they are, the baseline of every other protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from farout import metrics
+from farout.protocols.protocol import PROTOCOLS, Protocol
+from farout.protocols.summary import Densities, Gallery, Strip, Summary, Table
+from farout.study.cell import Entry
+from farout.study.results import Results, Row
+from farout.study.scoring import ScoreCell
+from farout.study.spec import Budget
+from farout.study.study import Study
+
+IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": None}
+"""Images per test set, at most."""
+RESAMPLES = 1000
+"""Bootstrap resamples per interval."""
+SIGNIFICANT = 0.05
+SHOWN = 8
+"""Images per strip of failures."""
+
+Array = NDArray[np.float64]
+
+
+BOOTSTRAPPED: dict[str, Callable[..., float]] = {
+    "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
+    "fpr_at_95_ood_recall": metrics.fpr_at_95_ood_recall,
+    "aupr_out": partial(metrics.aupr, positive="outlier"),
+    "aupr_in": partial(metrics.aupr, positive="inlier"),
+    "detection_accuracy": metrics.detection_accuracy,
+}
+
+
+class Pair(NamedTuple):
+    """One detector's scores of the inliers and of one outlier set."""
+
+    network: str
+    seed: str
+    detector: str
+    outliers: str
+    inlier_row: Row
+    outlier_row: Row
+
+
+@PROTOCOLS.register("clean")
+class Clean(Protocol):
+    """Every detector scores the inlier test images and every outlier set."""
+
+    name: ClassVar[str] = "clean"
+
+    def plan(self, study: Study) -> list[Entry]:
+        count = IMAGES[study.budget]
+        sets = {"": study.inliers.test, **study.outliers}
+        entries = []
+        for outliers, source in sets.items():
+            for subject, seed in study.subjects:
+                tags = {"network": subject.network, "seed": str(seed), "detector": subject.label, "outliers": outliers}
+                entries.append(Entry(self.name, ScoreCell(subject, study.stressed(source, count)), tags))
+        return entries
+
+    def summarise(self, results: Results) -> Summary:
+        pairs = list(_pairs(results))
+        if not pairs:
+            return Summary("Clean evaluation")
+        frame = _frame(results, pairs)
+        return Summary(
+            "Clean evaluation",
+            [_overview(frame), _details(frame)],
+            [*_densities(results, pairs), _failures(results, frame, pairs)],
+        )
+
+
+def _pairs(results: Results) -> Iterable[Pair]:
+    rows = results.done(Clean.name)
+    inliers = {_subject(row): row for row in rows if not row.tags["outliers"]}
+    for row in rows:
+        if row.tags["outliers"] and _subject(row) in inliers:
+            network, seed, detector = _subject(row)
+            yield Pair(network, seed, detector, row.tags["outliers"], inliers[_subject(row)], row)
+
+
+def _subject(row: Row) -> tuple[str, str, str]:
+    return row.tags["network"], row.tags["seed"], row.tags["detector"]
+
+
+def _frame(results: Results, pairs: list[Pair]) -> pd.DataFrame:
+    """One line per detector and outlier set, every figure with its interval."""
+    scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in pairs]
+    lines = [_line(pair, *both) for pair, both in zip(pairs, scores, strict=True)]
+    frame = pd.DataFrame(lines)
+    for places in frame.groupby(["network", "seed", "outliers"], sort=False).indices.values():
+        best = scores[_best(frame, places)]
+        tests = [metrics.paired_test(*best, *scores[place]) for place in places]
+        frame.loc[places, "p_vs_best"] = [test.p_value for test in tests]
+    return frame
+
+
+def _best(frame: pd.DataFrame, places: Any) -> int:
+    """The place, among these, of the highest AUROC."""
+    places = np.asarray(places)
+    return int(places[frame["auroc"].to_numpy()[places].argmax()])
+
+
+def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[str, Any]:
+    line: dict[str, Any] = {"network": pair.network, "seed": pair.seed, "detector": pair.detector}
+    line |= {"outliers": pair.outliers, "n_inliers": len(inliers), "n_outliers": len(outliers)}
+    intervals = {"auroc": metrics.auroc_interval(inliers, outliers)}
+    for name, metric in BOOTSTRAPPED.items():
+        intervals[name] = metrics.bootstrap_interval(metric, inliers, outliers, resamples=RESAMPLES)
+    for name, interval in intervals.items():
+        line |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return line
+
+
+def _overview(frame: pd.DataFrame) -> Table:
+    """AUROC by detector and outlier set, mean over seeds; best first."""
+    wide = frame.pivot_table(index=["network", "detector"], columns="outliers", values="auroc", sort=False)
+    wide["mean"] = wide.mean(axis=1)
+    wide = wide.sort_values("mean", ascending=False).reset_index()
+    wide.columns.name = None
+    caption = "AUROC by outlier set; 0.5 is chance, below 0.5 outliers look more normal than inliers."
+    if frame["seed"].nunique() > 1:
+        caption += f" Mean over {frame['seed'].nunique()} seeds."
+    return Table("clean_auroc", "AUROC at a glance", caption, wide)
+
+
+def _details(frame: pd.DataFrame) -> Table:
+    caption = (
+        "Every figure with its 95 % interval (AUROC: DeLong; others: bootstrap). fpr_at_95_id_recall: share of "
+        "outliers accepted where 95 % of inliers are; fpr_at_95_ood_recall: share of inliers flagged where 95 % of "
+        "outliers are. p_vs_best: DeLong's paired test against the best detector of the same network and outlier "
+        f"set; from {SIGNIFICANT} on the two cannot be told apart on these images."
+    )
+    return Table("clean", "All figures", caption, frame)
+
+
+def _densities(results: Results, pairs: list[Pair]) -> list[Densities]:
+    figures = []
+    caption = "Scores of inliers and outliers; a good detector keeps them apart, outliers to the right."
+    for network, seed in dict.fromkeys((pair.network, pair.seed) for pair in pairs):
+        panels: dict[str, dict[str, Array]] = {}
+        for pair in pairs:
+            if (pair.network, pair.seed) == (network, seed):
+                curves = panels.setdefault(pair.detector, {"inliers": results.scores(pair.inlier_row)})
+                curves[pair.outliers] = results.scores(pair.outlier_row)
+        title = f"Scores, {network or 'own networks'}"
+        figures.append(Densities(f"densities_{network}_{seed}", title, caption, panels))
+    return figures
+
+
+def _failures(results: Results, frame: pd.DataFrame, pairs: list[Pair]) -> Gallery:
+    """For every outlier set, the best detector's worst failures of both kinds."""
+    strips = []
+    for places in frame.groupby("outliers", sort=False).indices.values():
+        pair = pairs[_best(frame, places)]
+        inliers, outliers = results.scores(pair.inlier_row), results.scores(pair.outlier_row)
+        missed = results.store.arrays(pair.outlier_row.cell, "examples.safetensors")
+        below = [(inliers < outliers[place]).mean() for place in missed["lowest"][:SHOWN]]
+        title = f"{pair.outliers}, taken for inliers by {pair.detector}"
+        words = [f"rank {share:.1%}" for share in below]
+        strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
+    pair = pairs[_best(frame, np.arange(len(frame)))]
+    alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
+    words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
+    strips.append(Strip(f"inliers, taken for outliers by {pair.detector}", alarms["highest_images"][:SHOWN], words))
+    caption = (
+        "The images that the best detector gets most wrong. Rank: the share of inliers that score below the outlier; "
+        "0 % means that no inlier looks more normal."
+    )
+    return Gallery("failures", "Worst failures", caption, strips)

@@ -1,0 +1,29 @@
+"""What a protocol is: one paper, as a plan and a summary."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from farout.protocols.summary import Summary
+from farout.registry import Registry
+from farout.study.cell import Entry
+from farout.study.results import Results
+from farout.study.study import Study
+
+
+class Protocol(ABC):
+    """One way of putting detectors to the test."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def plan(self, study: Study) -> list[Entry]:
+        """The cells this protocol needs."""
+
+    @abstractmethod
+    def summarise(self, results: Results) -> Summary:
+        """Tables and figures from stored scores, with whatever is there so far."""
+
+
+PROTOCOLS: Registry[Protocol] = Registry("protocol")

@@ -1,0 +1,57 @@
+"""What a protocol makes of stored scores: plain data that the report draws and people can export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people and for files; columns `x_low` and `x_high` are the 95 % interval of `x`."""
+
+    name: str
+    title: str
+    caption: str
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Densities:
+    """Score distributions: one panel per detector, one curve per image set, the inliers first."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, dict[str, NDArray[np.float64]]]
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of images with a word under each."""
+
+    title: str
+    images: NDArray[np.uint8]  # [n, H, W, 1 or 3]
+    words: list[str]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Rows of images: the worst failures."""
+
+    name: str
+    title: str
+    caption: str
+    strips: list[Strip]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that one protocol shows."""
+
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    figures: list[Densities | Gallery] = field(default_factory=list)

@@ -1,0 +1,90 @@
+"""The report: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from farout.protocols.summary import Densities, Gallery, Table
+from farout.report import figures
+from farout.report.tables import readable, summaries, write_tables
+from farout.study.results import Results
+
+
+def render(results: Results) -> str:
+    """The report as HTML. All text is escaped; nothing is fetched from elsewhere."""
+    environment = Environment(
+        loader=PackageLoader("farout", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("template.html").render(
+        results=results,
+        sections=[_section(name, summary) for name, summary in summaries(results).items()],
+        pending=results.pending(),
+        failures=[(row, trace) for row, trace in results.failures().values()],
+        spec=yaml.safe_dump(results.spec, sort_keys=False) if results.spec else "",
+    )
+
+
+def write_report(results: Results, path: Path) -> Path:
+    """Write the report to `path` (a folder gets a report.html), and its tables to a folder `tables` beside it."""
+    if path.suffix != ".html":
+        path = path / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    temporary.write_text(render(results), encoding="utf-8")
+    temporary.replace(path)
+    write_tables([table for summary in summaries(results).values() for table in summary.tables], path.parent / "tables")
+    return path
+
+
+def _section(name: str, summary: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": summary.title,
+        "tables": [_table(table) for table in summary.tables],
+        "figures": [_figure(figure) for figure in summary.figures],
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    frame = readable(table.frame)
+    marks = _marks(table.frame)
+    rows = [
+        list(zip(values, kinds, strict=True))
+        for values, kinds in zip(frame.to_numpy().tolist(), _kinds(frame, marks), strict=True)
+    ]
+    return {
+        "title": table.title,
+        "caption": table.caption,
+        "columns": list(frame.columns),
+        "rows": rows,
+        "name": table.name,
+    }
+
+
+def _marks(frame: pd.DataFrame) -> list[bool]:
+    """Which rows are the best of their group, or cannot be told apart from it."""
+    return [bool(p >= 0.05) for p in frame["p_vs_best"]] if "p_vs_best" in frame else [False] * len(frame)
+
+
+def _kinds(frame: pd.DataFrame, marks: list[bool]) -> list[list[str]]:
+    """The style of every cell."""
+    return [["best" if mark and name == "auroc" else "" for name in frame.columns] for mark in marks]
+
+
+def _figure(figure: Densities | Gallery) -> dict[str, Any]:
+    shown: dict[str, Any] = {"title": figure.title, "caption": figure.caption, "svg": "", "strips": []}
+    if isinstance(figure, Densities):
+        shown["svg"] = Markup(figures.densities(figure))  # drawn by us; texts in it are escaped by matplotlib
+    else:
+        shown["strips"] = [
+            (strip.title, [(figures.png(image), word) for image, word in zip(strip.images, strip.words, strict=True)])
+            for strip in figure.strips
+        ]
+    return shown

@@ -1,0 +1,87 @@
+"""Tables for people (text), for spreadsheets (CSV) and for papers (LaTeX)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from farout.protocols import PROTOCOLS
+from farout.protocols.summary import Summary, Table
+from farout.study.results import Results
+
+
+def summaries(results: Results) -> dict[str, Summary]:
+    """What every protocol of the run makes of the scores that are there."""
+    return {name: PROTOCOLS.create(name).summarise(results) for name in results.protocols}
+
+
+def tables(results: Results) -> list[Table]:
+    """All tables of a run."""
+    return [table for summary in summaries(results).values() for table in summary.tables]
+
+
+def text(results: Results) -> str:
+    """The first table of every protocol as text, and what is missing."""
+    lines = [f"{results.name} (budget {results.budget})"]
+    for summary in summaries(results).values():
+        for table in summary.tables[:1]:
+            lines += ["", table.title, readable(table.frame).to_string(index=False)]
+    pending, failed = len(results.pending()), len(results.failures())
+    if pending:
+        lines += ["", f"{pending} of {len(results.rows)} results are missing, {failed} of them failed"]
+    return "\n".join(lines)
+
+
+def readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
+    columns: dict[str, list[str]] = {}
+    for name in map(str, frame.columns):
+        if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:
+            continue
+        if name in ("network", "seed") and frame[name].nunique() == 1:
+            continue
+        values = [_number(value) for value in frame[name]]
+        if f"{name}_low" in frame:
+            bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
+            values = [f"{v} [{_number(a)}, {_number(b)}]" for v, (a, b) in zip(values, bounds, strict=True)]
+        columns[name] = values
+    return pd.DataFrame(columns)
+
+
+def write_tables(found: list[Table], folder: Path) -> list[Path]:
+    """Every table as CSV (all digits) and LaTeX (as printed)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    writers: dict[str, Callable[[Table], str]] = {
+        "csv": lambda table: table.frame.to_csv(index=False),
+        "tex": lambda table: latex(table),
+    }
+    paths = []
+    for table in found:
+        for suffix, write in writers.items():
+            paths.append(folder / f"{table.name}.{suffix}")
+            paths[-1].write_text(write(table), encoding="utf-8")
+    return paths
+
+
+def latex(table: Table) -> str:
+    """A booktabs table."""
+    frame = readable(table.frame)
+    rows = [" & ".join(map(_escaped, values)) + r" \\" for values in [list(frame.columns), *frame.to_numpy().tolist()]]
+    body = [rf"\begin{{tabular}}{{{'l' * len(frame.columns)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
+    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(table.title)}. {_escaped(table.caption)}}}"]
+    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float):
+        return "–" if value != value else f"{value:.3f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.0e}"
+    return str(value)
+
+
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
+
+
+def _escaped(value: object) -> str:
+    return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in str(value))

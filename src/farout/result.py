@@ -1,0 +1,76 @@
+"""Running a study into a folder, and what comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from farout.protocols import plan
+from farout.registry import unknown
+from farout.report.html import render, write_report
+from farout.report.tables import tables, text
+from farout.study import engine
+from farout.study.engine import Outcome, Watcher
+from farout.study.results import Results, write_plan
+from farout.study.spec import StudySpec
+from farout.study.store import Store
+from farout.study.study import Study, from_spec
+
+
+class Result:
+    """A finished run: tables as data frames, the report as a file, the scores by the store."""
+
+    def __init__(self, root: Path, outcome: Outcome, keep: TemporaryDirectory[str] | None = None) -> None:
+        self.path, self.outcome, self._keep = root, outcome, keep
+
+    @property
+    def results(self) -> Results:
+        """The stored plan and scores."""
+        return Results(self.path)
+
+    def table(self, name: str | None = None) -> pd.DataFrame:
+        """A table by name; without one, the detailed table of the first protocol."""
+
+        found = {table.name: table.frame for table in tables(self.results)}
+        name = name or self.results.protocols[0]
+        if name not in found:
+            raise unknown("table", name, found)
+        return found[name]
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file with its tables beside it; returns the file's path."""
+        return write_report(self.results, Path(path))
+
+    def __repr__(self) -> str:
+        return text(self.results)
+
+    def _repr_html_(self) -> str:
+        return render(self.results)
+
+
+def run(
+    study: Study | StudySpec | str | Path,
+    out: str | Path | None = None,
+    *,
+    workers: int = 0,
+    device: str = "cpu",
+    plugins: tuple[str, ...] = (),
+    watcher: Watcher | None = None,
+) -> Result:
+    """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
+
+    With workers, scripts need the usual `if __name__ == "__main__":`; 0 runs everything in this process.
+    """
+    if isinstance(study, str | Path):
+        study = StudySpec.read(study)
+    if isinstance(study, StudySpec):
+        study = from_spec(study)
+    keep = TemporaryDirectory(prefix="farout-") if out is None else None
+    store = Store(keep.name if keep else Path(str(out))).open()
+    entries = plan(study)
+    write_plan(store, study, entries)
+    cells = [entry.cell for entry in entries]
+    outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+    return Result(store.root, outcome, keep)

@@ -1,0 +1,88 @@
+"""The one-liner: put a detector that you hold in your hands through the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from farout.core import Detector, ImageSet
+from farout.detectors.panel import Member, Panel
+from farout.protocols import PROTOCOLS
+from farout.result import Result, run
+from farout.study.sources import ImageSource, LiveImages
+from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec
+from farout.study.study import Inliers, Study, inliers_from, outliers_from, own_outliers
+from farout.study.subjects import ImageSubject, PanelSubject, Subject
+from farout.watch import Bar, watching
+
+Images = ImageSet | str | Path
+EVERYWHERE = ("noise", "toy")
+"""Outlier sets for inliers that bring none of their own: they need no download."""
+
+
+def stress(
+    detector: Detector | Panel,
+    inliers: Images,
+    outliers: Images | Sequence[Images] | None = None,
+    *,
+    protocols: str | Sequence[str] = "all",
+    budget: Budget = "quick",
+    out: str | Path | None = None,
+) -> Result:
+    """Put a detector through evaluation protocols; the result prints as a table with intervals.
+
+    detector: a `Detector`, or a `Panel` (all its members at the price of one).
+    inliers: a name ("toy", "cifar10", …), on whose training split the detector is fitted first (a panel that is
+        fitted already stays as it is); or an `ImageSet`, an .npz file or a folder: the detector is used as it is.
+    outliers: one or several of the same; by default the outliers that come with the inliers, else built-in ones.
+    protocols: "all" or names; budget: "quick", "standard" or "full"; out: a folder that keeps the results.
+    """
+    if budget not in BUDGETS:
+        raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
+    names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
+    for name in names:
+        PROTOCOLS[name]
+    spec: InliersSpec | None = None
+    if isinstance(inliers, ImageSet):
+        source = Inliers(None, None, LiveImages(inliers))
+    else:
+        spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
+        source = inliers_from(spec, budget)
+    study = Study("stress", source, _outliers(outliers, spec), [], names, budget)
+    study.check()
+    with watching() as bar:
+        study.subjects.extend((subject, 0) for subject in _subjects(detector, source, bar))
+        return run(study, out, watcher=bar)
+
+
+def _outliers(outliers: Images | Sequence[Images] | None, inliers: InliersSpec | None) -> dict[str, ImageSource]:
+    if outliers is None:
+        return outliers_from((inliers and own_outliers(inliers.test)) or [DataSpec(name=name) for name in EVERYWHERE])
+    given = [outliers] if isinstance(outliers, ImageSet | str | Path) else list(outliers)
+    if not given:
+        raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
+    live = {item.name: LiveImages(item) for item in given if isinstance(item, ImageSet)}
+    named = [TypeAdapter[DataSpec](Data).validate_python(str(item)) for item in given if not isinstance(item, ImageSet)]
+    if len(live) + len(named) < len(given):
+        raise ValueError("two outlier sets have the same name; give each its own")
+    return {**live, **outliers_from(named)}
+
+
+def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Subject]:
+    """The detector, or every member of the panel, fitted where there is something to fit on."""
+    train = inliers.train.load() if inliers.train else None
+    if isinstance(detector, Member):
+        detector = Panel(detector.panel.network, {detector.name: detector.panel.detectors[detector.name]})
+    if isinstance(detector, Panel):
+        if not detector.fitted and train is not None:
+            val = inliers.val.load() if inliers.val else None
+            bar.total(len(train) * bool(detector.needs("train")) + (len(val) if val else 0))
+            detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
+        return [PanelSubject(label, detector) for label in detector.detectors]
+    if not isinstance(detector, Detector):
+        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {type(detector).__name__}")
+    if train is not None:
+        detector.fit(train)
+    return [ImageSubject(detector.name, detector, None)]

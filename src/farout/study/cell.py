@@ -1,0 +1,145 @@
+"""Cells and work. A cell is one result with an identity; work is the cells that one sweep over chunks computes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from farout.core import CHUNK, chunks
+from farout.identity import Json, digest
+from farout.study.store import Store
+
+Arrays = dict[str, NDArray[Any]]
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+class Cell(ABC):
+    """One result. Same identity, same result: it is computed once and kept."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> Json:
+        """Everything the result depends on: kind, version, parameters, digests of weights and data, seeds."""
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the identity."""
+        return digest(self.identity)
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """Cells whose results this one is computed from."""
+        return ()
+
+    @property
+    @abstractmethod
+    def group(self) -> str:
+        """Cells of one group are computed by one sweep: they share their images and their forward pass."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What is computed, for people."""
+
+    @abstractmethod
+    def work(self, cells: Sequence[Any]) -> Work:
+        """The work that computes these cells of the group."""
+
+
+class Entry(NamedTuple):
+    """One cell of a plan, with what it means to its protocol."""
+
+    protocol: str
+    cell: Cell
+    tags: Mapping[str, str]
+
+
+class Chunk(NamedTuple):
+    """Consecutive images of one role (train, val, test)."""
+
+    role: str
+    start: int
+    stop: int
+
+
+class Record(NamedTuple):
+    """What a cell leaves in the store: small facts, and functions that write its files."""
+
+    facts: Mapping[str, Any]
+    files: Mapping[str, Callable[[Path], None]]
+
+
+class Job(ABC):
+    """Work made ready in one process."""
+
+    @abstractmethod
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        """Compute one chunk; what goes wrong for a single cell is an `error_key` entry and leaves the others be."""
+
+    @abstractmethod
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        """Take in a chunk's results, in any order."""
+
+    @abstractmethod
+    def finish(self) -> dict[str, Record | str]:
+        """The record of every cell, or the traceback of what went wrong with it."""
+
+
+@dataclass(frozen=True)
+class Work(ABC):
+    """Cells computed together, chunk by chunk."""
+
+    cells: tuple[Any, ...]
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the cells: unfinished work is found again by it."""
+        return digest(sorted(cell.id for cell in self.cells))
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """The cells this work is computed from."""
+        return tuple({need.id: need for cell in self.cells for need in cell.requires}.values())
+
+    @property
+    @abstractmethod
+    def portable(self) -> bool:
+        """May its chunks run in other processes?"""
+
+    @cached_property
+    @abstractmethod
+    def roles(self) -> dict[str, int]:
+        """How many images of each role are swept."""
+
+    @abstractmethod
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        """Load what the work needs."""
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """The chunks: fixed by the data alone, not by who computes them."""
+        return [Chunk(role, p.start, p.stop) for role, total in self.roles.items() for p in chunks(total, CHUNK)]
+
+
+def error_key(cell: Cell) -> str:
+    """The key under which a chunk's results carry a cell's traceback."""
+    return f"error:{cell.id}"
+
+
+def encode_error(traceback: str) -> NDArray[np.uint8]:
+    """A traceback as an array, so that it is kept with the results of its chunk."""
+    return np.frombuffer(traceback.encode(), dtype=np.uint8)
+
+
+def decode_error(array: NDArray[np.uint8]) -> str:
+    """The traceback again."""
+    return array.tobytes().decode()

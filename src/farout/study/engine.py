@@ -1,0 +1,292 @@
+"""Runs cells: groups them into work, computes what is missing chunk by chunk, stores whole results."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import torch
+
+from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work
+from farout.study.store import Store
+from farout.study.workers import Submit, worker_pool
+
+FLUSH_SECONDS = 5.0
+"""Finished chunks are kept on disk at least this often."""
+
+
+class Watcher(Protocol):
+    """Who is told how a run goes: a progress bar, or nobody."""
+
+    def total(self, images: int) -> None:
+        """How many images the run will sweep."""
+
+    def advance(self, images: int, title: str) -> None:
+        """So many more are done, in the work of this title."""
+
+
+class Silent:
+    """A watcher that watches nothing."""
+
+    def total(self, images: int) -> None: ...
+
+    def advance(self, images: int, title: str) -> None: ...
+
+
+@dataclass
+class Outcome:
+    """How a run went."""
+
+    reused: int = 0
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why, by cell: the last line of the traceback."""
+
+
+class WorkerDied(RuntimeError):
+    """A worker process ended without an answer."""
+
+
+def run(
+    cells: Sequence[Cell],
+    store: Store,
+    *,
+    workers: int = 0,
+    device: str = "cpu",
+    plugins: tuple[str, ...] = (),
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Compute the cells that the store does not hold, and those they require.
+
+    workers: worker processes; with 0, and for work that cannot travel, everything runs in this process.
+    A cell that fails is recorded and the rest goes on; a run that is stopped goes on from the chunks it has kept.
+    """
+    everything = closure(cells)
+    outcome = Outcome(reused=sum(store.has(cell.id) for cell in everything))
+    works = grouped([cell for cell in everything if not store.has(cell.id)])
+    watcher = watcher or Silent()
+    watcher.total(sum(sum(work.roles.values()) for work in works))
+    target = torch.device(device)
+    use_pool = workers > 0 and any(work.portable for work in works)
+    with store.lock(), worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as submit:
+        _Run(works, store, target, watcher, outcome, submit, window=2 * workers + 2).go()
+    return outcome
+
+
+def closure(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells and all they require, each once, what is required first."""
+    found: dict[str, Cell] = {}
+
+    def visit(cell: Cell) -> None:
+        if cell.id not in found:
+            for need in cell.requires:
+                visit(need)
+            found.setdefault(cell.id, cell)
+
+    for cell in cells:
+        visit(cell)
+    return list(found.values())
+
+
+def grouped(cells: Sequence[Cell]) -> list[Work]:
+    """Cells of one group as one piece of work, in the order given."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.group, []).append(cell)
+    return [members[0].work(members) for members in groups.values()]
+
+
+class _Active:
+    """Work under way: its job, what is missing, what is not yet on disk."""
+
+    def __init__(self, work: Work, store: Store, device: torch.device) -> None:
+        self.work, self.store = work, store
+        self.job: Job = work.prepare(store, device)
+        self.missing = dict(enumerate(work.chunks))
+        self.unsaved: dict[int, Arrays] = {}
+        self.saved_at = self.started_at = time.monotonic()
+
+    def resume(self) -> int:
+        """Take in the chunks an earlier run has kept; how many images they are."""
+        images = 0
+        for number, results in self.store.parts(self.work.id):
+            if number in self.missing:
+                chunk = self.missing.pop(number)
+                self.job.collect(chunk, results)
+                images += chunk.stop - chunk.start
+        return images
+
+    def take(self, number: int, results: Arrays) -> None:
+        """Take in a finished chunk."""
+        self.job.collect(self.missing.pop(number), results)
+        if results:
+            self.unsaved[number] = results
+        if time.monotonic() - self.saved_at > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put finished chunks on disk."""
+        if self.unsaved:
+            self.store.put_part(self.work.id, self.unsaved)
+        self.unsaved, self.saved_at = {}, time.monotonic()
+
+
+class _Run:
+    """One run of the engine."""
+
+    def __init__(
+        self,
+        works: list[Work],
+        store: Store,
+        device: torch.device,
+        watcher: Watcher,
+        outcome: Outcome,
+        submit: Submit | None,
+        window: int,
+    ) -> None:
+        self.waiting, self.active = list(works), dict[str, _Active]()
+        self.store, self.device, self.watcher, self.outcome = store, device, watcher, outcome
+        self.submit, self.window = submit, window
+        self.pending: dict[Future[Arrays], tuple[_Active, int]] = {}
+
+    def go(self) -> None:
+        """Keep the window full of chunks until all work is finished; whatever happens, keep what is done."""
+        with ExitStack() as stack:
+            stack.callback(self._flush)
+            for active, number in self._chunks():
+                if not (self.submit and active.work.portable):
+                    self._here(active, number)
+                else:
+                    self.pending[self.submit(active.work, active.missing[number])] = active, number
+                while len(self.pending) >= self.window:
+                    self._await()
+            while self.pending:
+                self._await()
+
+    def _flush(self) -> None:
+        for active in self.active.values():
+            active.flush()
+
+    def _chunks(self) -> Iterator[tuple[_Active, int]]:
+        """The missing chunks of all work, each work as soon as what it requires is there."""
+        while self.waiting:
+            work = next((w for w in self.waiting if self._settled(w)), None)
+            if work is None:
+                self._await()
+                continue
+            self.waiting.remove(work)
+            active = self._start(work)
+            if active is not None:
+                yield from ((active, number) for number in list(active.missing) if work.id in self.active)
+
+    def _settled(self, work: Work) -> bool:
+        return all(self.store.has(need.id) or need.id in self.outcome.failed for need in work.requires)
+
+    def _start(self, work: Work) -> _Active | None:
+        broken = [need for need in work.requires if need.id in self.outcome.failed]
+        if broken:
+            self._drop(work, broken)
+            return None
+        try:
+            active = self.active[work.id] = _Active(work, self.store, self.device)
+        except Exception:
+            self._fail(work, traceback.format_exc())
+            return None
+        self.watcher.advance(active.resume(), work.cells[0].title)
+        if not active.missing:
+            self._finish(active)
+        return active
+
+    def _drop(self, work: Work, broken: list[Cell]) -> None:
+        """Fail the cells whose own requirements failed; the others of the group go on."""
+        lost = {need.id: need for need in broken}
+        hit = [cell for cell in work.cells if any(need.id in lost for need in cell.requires)]
+        for cell in hit:
+            need = next(need for need in cell.requires if need.id in lost)
+            self._record_failure(cell, f"{need.title} failed: {self.outcome.failed[need.id]}")
+        rest = [cell for cell in work.cells if cell.id not in {other.id for other in hit}]
+        if rest:
+            self.waiting.insert(0, rest[0].work(rest))
+        else:
+            self.watcher.advance(sum(work.roles.values()), work.cells[0].title)
+
+    def _here(self, active: _Active, number: int) -> None:
+        """Compute a chunk in this process."""
+        title = active.work.cells[0].title
+        try:
+            results = active.job.run(active.missing[number], lambda images: self.watcher.advance(images, title))
+        except Exception:
+            self._fail(active.work, traceback.format_exc())
+            return
+        self._take(active, number, results)
+
+    def _await(self) -> None:
+        """Take in the chunks that workers have finished."""
+        ready, _ = wait(self.pending, return_when=FIRST_COMPLETED)
+        for future in ready:
+            active, number = self.pending.pop(future)
+            if active.work.id not in self.active:
+                continue
+            try:
+                results = future.result()
+            except BrokenProcessPool as error:
+                raise WorkerDied(
+                    "a worker process died, most often for want of memory: use fewer workers. What was finished is "
+                    "kept; the same command goes on from there"
+                ) from error
+            except Exception:
+                self._fail(active.work, traceback.format_exc())
+                continue
+            chunk: Chunk = active.missing[number]
+            self.watcher.advance(chunk.stop - chunk.start, active.work.cells[0].title)
+            self._take(active, number, results)
+
+    def _take(self, active: _Active, number: int, results: Arrays) -> None:
+        active.take(number, results)
+        if not active.missing:
+            self._finish(active)
+
+    def _finish(self, active: _Active) -> None:
+        """Store the records of finished work."""
+        work = active.work
+        try:
+            results = active.job.finish()
+        except Exception:
+            self._fail(work, traceback.format_exc())
+            return
+        for cell in work.cells:
+            result = results[cell.id]
+            if isinstance(result, Record):
+                seconds = time.monotonic() - active.started_at
+                self.store.write(cell.id, {**result.facts, **_provenance(cell, seconds)}, result.files)
+                self.outcome.done.append(cell.id)
+            else:
+                self._record_failure(cell, result)
+
+        del self.active[work.id]
+        self.store.forget(work.id)
+
+    def _fail(self, work: Work, why: str) -> None:
+        """All of the work failed; its finished chunks are kept for the next try."""
+        active = self.active.pop(work.id, None)
+        if active is not None:
+            active.flush()
+        for cell in work.cells:
+            self._record_failure(cell, why)
+
+    def _record_failure(self, cell: Cell, why: str) -> None:
+        self.outcome.failed[cell.id] = why.strip().splitlines()[-1]
+        self.store.fail(cell.id, {**_provenance(cell), "traceback": why})
+
+
+def _provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:
+    """What the record says of its making; none of it is part of the result's identity."""
+    made = {"identity": cell.identity, "title": cell.title, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {**made, "torch": torch.__version__, **({} if seconds is None else {"seconds": round(seconds, 3)})}

@@ -1,0 +1,132 @@
+"""The cell that fits one post-hoc detector; those of one network share one pass over the inliers."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from farout.core import ImageSet, PostHoc, Split
+from farout.detectors.panel import Panel
+from farout.detectors.table import Table, columns_of
+from farout.identity import digest
+from farout.networks import Network
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.sources import ImageSource, NetworkSource
+from farout.study.store import Store
+
+STATE = "state.safetensors"
+MEMBER = "detector"
+"""What the one detector of a stored panel is called: the label people see is no part of a result."""
+
+
+@dataclass(frozen=True)
+class FitCell(Cell):
+    """One detector fitted on the inliers, with its scores on the validation split."""
+
+    network: NetworkSource
+    detector: PostHoc
+    train: ImageSource | None
+    val: ImageSource | None
+
+    @cached_property
+    def identity(self) -> Any:
+        fits = self.detector.fits_on
+        splits = {"train": self.train if fits == "train" else None, "val": self.val}
+        return {
+            "kind": "fit",
+            "version": 1,
+            "network": self.network.identity(),
+            "detector": self.detector.identity(),
+            **{split: source and source.load().fingerprint for split, source in splits.items()},
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.network.requires
+
+    @property
+    def group(self) -> str:
+        splits = [source and source.load().fingerprint for source in (self.train, self.val)]
+        return digest(["fit", self.network.identity(), splits])
+
+    @property
+    def title(self) -> str:
+        return f"fit on {self.network.label}"
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return FitWork(tuple(cells))
+
+    def panel(self, network: Network) -> Panel:
+        """The detector on its network, not fitted."""
+        return Panel(network, {MEMBER: copy.deepcopy(self.detector)})
+
+    def fitted(self, store: Store, network: Network) -> Panel:
+        """The detector as fitted by this cell."""
+        panel = self.panel(network)
+        panel.load_state(store.path(self.id) / STATE)
+        return panel
+
+
+class FitWork(Work):
+    """The detectors of one network, fitted in one pass over each split they look at."""
+
+    @property
+    def portable(self) -> bool:
+        cell = self.cells[0]
+        return all(source.portable for source in (cell.network, cell.train, cell.val) if source is not None)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        cell = self.cells[0]
+        train = cell.train if any(c.detector.fits_on == "train" for c in self.cells) else None
+        return {role: len(s.load()) for role, s in (("train", train), ("val", cell.val)) if s is not None}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return FitJob(self, store, device)
+
+
+class FitJob(Job):
+    """Runs the network over the splits, then fits every detector from the activations."""
+
+    def __init__(self, work: FitWork, store: Store, device: torch.device) -> None:
+        self.cells: tuple[FitCell, ...] = work.cells
+        first = self.cells[0]
+        self.network = first.network.build(store).to(device)
+        self.panels = {cell.id: cell.panel(self.network) for cell in self.cells}
+        sources = {"train": first.train, "val": first.val}
+        self.images: dict[str, ImageSet] = {role: s.load() for role, s in sources.items() if s and role in work.roles}
+        self.tables = {role: Table(len(images)) for role, images in self.images.items()}
+        self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None)}
+
+    def _needs(self, split: Split | None) -> frozenset[str]:
+        return frozenset().union(*(panel.needs(split) for panel in self.panels.values()))
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
+        activations = next(iter(self.panels.values())).activations(batch)
+        progress(len(batch))
+        return {name: rows.numpy() for name, rows in columns_of(activations, self.needs[chunk.role]).items()}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        self.tables[chunk.role].put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
+
+    def finish(self) -> dict[str, Record | str]:
+        return {cell.id: self._fit(self.panels[cell.id]) for cell in self.cells}
+
+    def _fit(self, panel: Panel) -> Record | str:
+        """Fit one detector; what goes wrong with it is its own affair."""
+        try:
+            for role, images in self.images.items():
+                panel.check_fit(role, images)
+                panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
+            if "val" in self.images:
+                panel.validate(self.tables["val"].activations(), self.images["val"].name)
+            return Record({}, {STATE: panel.save})
+        except Exception:
+            return traceback.format_exc()

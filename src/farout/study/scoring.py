@@ -1,0 +1,142 @@
+"""The cell that scores one image set by one detector; those that share images and network share the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from farout.core import finite
+from farout.identity import digest
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
+from farout.study.sources import ImageSource
+from farout.study.store import Store, array_file, score_table
+from farout.study.subjects import Score, Subject
+
+EXAMPLES = 8
+"""Images kept from each end of the scores, for the report's pictures."""
+EXAMPLE_SIDE = 64
+
+
+@dataclass(frozen=True)
+class ScoreCell(Cell):
+    """The scores of one image set by one detector."""
+
+    subject: Subject
+    images: ImageSource
+
+    @cached_property
+    def identity(self) -> Any:
+        return {
+            "kind": "scores",
+            "version": 1,
+            "subject": self.subject.identity(),
+            "images": self.images.load().fingerprint,
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.subject.requires
+
+    @property
+    def group(self) -> str:
+        return digest(["scores", self.subject.group, self.images.load().fingerprint])
+
+    @property
+    def title(self) -> str:
+        return f"score {self.images.load().name} by {self.subject.network or self.subject.label}"
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return ScoreWork(tuple(cells))
+
+
+class ScoreWork(Work):
+    """One image set, scored by all detectors that share a forward pass."""
+
+    @property
+    def portable(self) -> bool:
+        return bool(self.cells[0].subject.portable and self.cells[0].images.portable)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"test": len(self.cells[0].images.load())}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return ScoreJob(self, store, device)
+
+
+class ScoreJob(Job):
+    """Scores chunk by chunk; a detector that fails leaves the others be."""
+
+    def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
+        self.cells: tuple[ScoreCell, ...] = work.cells
+        self.images = self.cells[0].images.load()
+        self.store, self.device = store, device
+        self.scores = {cell.id: np.full(len(self.images), np.nan) for cell in self.cells}
+        self.errors: dict[str, str] = {}
+
+    @cached_property
+    def score(self) -> Score:
+        """The scorer, opened by the first chunk: a process that only collects results does not need it."""
+        return self.cells[0].subject.open([cell.subject for cell in self.cells], self.store, self.device)
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        batch = self.images.batch(range(chunk.start, chunk.stop))
+        results: Arrays = {}
+        for cell, answer in zip(self.cells, self.score(batch), strict=True):
+            if isinstance(answer, str):
+                results[error_key(cell)] = encode_error(answer)
+            else:
+                results[cell.id] = answer
+        progress(len(batch))
+        return results
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        for cell in self.cells:
+            if cell.id in results:
+                self.scores[cell.id][chunk.start : chunk.stop] = results[cell.id]
+            else:
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+
+    def finish(self) -> dict[str, Record | str]:
+        return {cell.id: self._record(cell) for cell in self.cells}
+
+    def _record(self, cell: ScoreCell) -> Record | str:
+        if cell.id in self.errors:
+            return self.errors[cell.id]
+        scores = self.scores[cell.id]
+        try:
+            finite({cell.subject.label: scores}, self.images.name)
+        except ValueError as error:
+            return f"{type(error).__name__}: {error}"
+        columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
+        if self.images.labels is not None:
+            columns["label"] = self.images.labels
+        files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples(scores))}
+        return Record({"images": len(scores)}, files)
+
+    def _examples(self, scores: NDArray[np.float64]) -> Arrays:
+        """The images with the lowest and the highest scores, small and in 8 bits, each end from its extreme inwards."""
+        order = np.argsort(scores, kind="stable")
+        lowest, highest = order[:EXAMPLES], order[::-1][:EXAMPLES]
+        return {
+            "lowest": lowest,
+            "highest": highest.copy(),
+            "lowest_images": self._thumbnails(lowest),
+            "highest_images": self._thumbnails(highest),
+        }
+
+    def _thumbnails(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        images = self.images.batch(places)
+        longest = max(images.shape[2:])
+        if longest > EXAMPLE_SIDE:
+            scale = EXAMPLE_SIDE / longest
+            images = F.interpolate(images, scale_factor=scale, mode="bilinear", antialias=True)
+        small: NDArray[np.uint8] = images.mul(255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
+        return small

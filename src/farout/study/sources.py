@@ -1,0 +1,187 @@
+"""Where a cell gets its images and its network from: small descriptions that travel to worker processes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from farout.core import ImageSet
+from farout.data import load
+from farout.data.matched import match
+from farout.networks import Network, create, load_weights
+from farout.rng import numpy_generator
+from farout.study.spec import DataSpec, NetworkSpec
+
+if TYPE_CHECKING:
+    from farout.study.cell import Cell
+    from farout.study.store import Store
+
+VAL_SHARE = 0.1
+"""Share of the training images that become the validation split where a set has none."""
+
+
+class ImageSource(ABC):
+    """Images to be had anywhere: in this process and in a worker."""
+
+    portable: bool = True
+    """May it travel to another process?"""
+
+    @abstractmethod
+    def load(self) -> ImageSet:
+        """The images."""
+
+
+@dataclass(frozen=True)
+class NamedImages(ImageSource):
+    """Images that a study file names."""
+
+    spec: DataSpec
+
+    def load(self) -> ImageSet:
+        return _load(self.spec.model_dump_json())
+
+
+@lru_cache(maxsize=16)
+def _load(spec: str) -> ImageSet:
+    data = DataSpec.model_validate_json(spec)
+    return load(data.name, data.split, limit=data.limit, **data.options)
+
+
+@dataclass(frozen=True)
+class LiveImages(ImageSource):
+    """Images held by this process."""
+
+    images: ImageSet
+    portable = False
+
+    def load(self) -> ImageSet:
+        return self.images
+
+
+@dataclass(frozen=True)
+class SomeImages(ImageSource):
+    """At most `count` images of another source, spread evenly over it so that every class keeps its share."""
+
+    source: ImageSource
+    count: int
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        if len(images) <= self.count:
+            return images
+        return images.subset(np.arange(self.count) * len(images) // self.count)
+
+
+def some(images: ImageSource, count: int | None) -> ImageSource:
+    """At most `count` of the images; all for None."""
+    return images if count is None else SomeImages(images, count)
+
+
+@dataclass(frozen=True)
+class CutImages(ImageSource):
+    """The seeded 10 % of a training set that serve for validation, or the rest."""
+
+    source: ImageSource
+    validation: bool
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        order = numpy_generator(0, "validation").permutation(len(images))
+        cut = max(1, round(VAL_SHARE * len(images)))
+        return images.subset(np.sort(order[:cut] if self.validation else order[cut:]))
+
+
+@dataclass(frozen=True)
+class MatchedImages(ImageSource):
+    """Images of another source, brought to the inliers' channels and size."""
+
+    source: ImageSource
+    shape: tuple[int, int, int]
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+    def load(self) -> ImageSet:
+        return match(self.source.load(), self.shape)
+
+
+class NetworkSource(ABC):
+    """A network to be had anywhere."""
+
+    label: str
+    portable: bool = True
+
+    @abstractmethod
+    def identity(self) -> Any:
+        """What decides the network's activations, as JSON."""
+
+    @abstractmethod
+    def build(self, store: Store) -> Network:
+        """The network."""
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """The cells that must be there before the network can be built."""
+        return ()
+
+
+@dataclass(frozen=True)
+class LiveNetwork(NetworkSource):
+    """A network held by this process."""
+
+    network: Network
+    label: str = "network"
+    portable = False
+
+    def identity(self) -> Any:
+        return self.network.digest
+
+    def build(self, store: Store) -> Network:
+        return self.network
+
+
+@dataclass(frozen=True)
+class StoredNetwork(NetworkSource):
+    """A network by architecture whose weights come from a file or from timm."""
+
+    spec: NetworkSpec
+    label: str
+    classes: int
+    side: int
+    channels: int
+
+    def identity(self) -> Any:
+        return _stored(self).digest
+
+    def build(self, store: Store) -> Network:
+        return _stored(self)
+
+
+@lru_cache(maxsize=8)
+def _stored(source: StoredNetwork) -> Network:
+    spec = source.spec
+    network = create(
+        spec.name,
+        source.classes,
+        source.side,
+        source.channels,
+        pretrained=spec.pretrained,
+        mean=spec.mean,
+        std=spec.std,
+    )
+    if spec.weights is not None:
+        load_weights(network, spec.weights)
+    return network

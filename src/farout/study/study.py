@@ -1,0 +1,148 @@
+"""A study made ready: sources, subjects and the cells its protocols ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from farout.core import PostHoc
+from farout.data import outlier_splits
+from farout.data.catalog import DATASETS
+from farout.detectors.catalog import catalog
+from farout.detectors.labels import label
+from farout.study.budget import SHARED
+from farout.study.fitting import FitCell
+from farout.study.sources import (
+    CutImages,
+    ImageSource,
+    MatchedImages,
+    NamedImages,
+    NetworkSource,
+    StoredNetwork,
+    some,
+)
+from farout.study.spec import Budget, DataSpec, InliersSpec, NetworkSpec, StudySpec
+from farout.study.subjects import ImageSubject, PostHocSubject, Subject
+from farout.study.training import TrainCell, TrainedNetwork
+
+
+@dataclass(frozen=True)
+class Inliers:
+    """The inlier distribution: what detectors learn from, and what they are tested on."""
+
+    train: ImageSource | None
+    val: ImageSource | None
+    test: ImageSource
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is put to the test, on what, how and how long."""
+
+    name: str
+    inliers: Inliers
+    outliers: dict[str, ImageSource]
+    subjects: list[tuple[Subject, int]]
+    """Each with the seed its network was trained with."""
+    protocols: list[str]
+    budget: Budget
+    spec: Any = field(default=None)
+    """The study file's content, for the record."""
+
+    @property
+    def networks(self) -> list[str]:
+        """The labels of the networks under test."""
+        return list(dict.fromkeys(subject.network for subject, _ in self.subjects if subject.network))
+
+    def stressed(self, images: ImageSource, count: int | None) -> ImageSource:
+        """At most `count` of the images, in the inliers' shape."""
+        return some(MatchedImages(images, self.inliers.test.load().shape), count)
+
+    def check(self) -> None:
+        """Errors that can be known before the work: a set that cannot be read, or a split that cannot serve to fit."""
+        for images in (self.inliers.test, *self.outliers.values()):
+            images.load()
+        for subject, _ in self.subjects:
+            subject.check()
+
+
+def from_spec(spec: StudySpec) -> Study:
+    """Load and check everything a study file names, before any long work."""
+    inliers = inliers_from(spec.inliers, spec.budget)
+    outliers = outliers_from(spec.outliers or own_outliers(spec.inliers.test))
+    if not outliers:
+        raise ValueError(
+            f"the study {spec.name} names no outliers, and {spec.inliers.test.name} brings none of its own"
+        )
+    networks = [pair for item in spec.networks for pair in _networks(item, spec, inliers)]
+    study = Study(
+        spec.name, inliers, outliers, _subjects(spec, inliers, networks), spec.protocols, spec.budget,
+        spec.model_dump(mode="json"),
+    )  # fmt: skip
+    study.check()
+    return study
+
+
+def own_outliers(test: DataSpec) -> list[DataSpec]:
+    """The outlier splits that the inlier set brings with it."""
+    if test.name not in DATASETS:
+        return []
+    return [DataSpec(name=test.name, split=split, options=test.options) for split in outlier_splits(test.name)]
+
+
+def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
+    """Outlier sets by distinct labels."""
+    sources: dict[str, ImageSource] = {}
+    for spec in specs:
+        name = Path(spec.name).name.removesuffix(".npz")
+        label = spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
+        if label in sources:
+            raise ValueError(f"two outlier sets are called {label!r}; give each a label:")
+        sources[label] = NamedImages(spec)
+    return sources
+
+
+def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
+    """The inlier splits; validation images are cut from training ones where there are none."""
+    shared, test = SHARED[budget], NamedImages(spec.test)
+    val = NamedImages(spec.val) if spec.val else None
+    if spec.train is None:
+        return Inliers(None, val, test)
+    train = NamedImages(spec.train)
+    kept: ImageSource = train if val else CutImages(train, validation=False)
+    held: ImageSource = val or CutImages(train, validation=True)
+    return Inliers(some(kept, shared.train_images), some(held, shared.val_images), test)
+
+
+def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tuple[NetworkSource, int]]:
+    label = item.label or item.name
+    images = (inliers.train or inliers.test).load()
+    channels, side, _ = images.shape
+    if item.train is None:
+        classes = item.classes or len(images.classes)
+        return [(StoredNetwork(item, label, classes, item.side or side, channels), spec.seeds[0])]
+    if inliers.train is None or inliers.val is None:
+        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split")
+    epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
+    item = item.model_copy(update={"train": item.train.model_copy(update={"epochs": epochs})})
+    cells = ((TrainCell(item, label, seed, inliers.train, inliers.val), seed) for seed in spec.seeds)
+    return [(TrainedNetwork(cell), seed) for cell, seed in cells]
+
+
+def _subjects(
+    spec: StudySpec, inliers: Inliers, networks: list[tuple[NetworkSource, int]]
+) -> list[tuple[Subject, int]]:
+    made = [(item, catalog.create(item.name, **item.params)) for item in spec.detectors]
+    post_hoc = [(item, detector) for item, detector in made if isinstance(detector, PostHoc)]
+    if post_hoc and not networks:
+        names = ", ".join(item.name for item, _ in post_hoc)
+        raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
+    labels = label([detector for _, detector in post_hoc]) if post_hoc else {}
+    subjects: list[tuple[Subject, int]] = []
+    for network, seed in networks:
+        for (item, _), (name, detector) in zip(post_hoc, labels.items(), strict=True):
+            fit = FitCell(network, detector, inliers.train, inliers.val)
+            subjects.append((PostHocSubject(item.label or name, fit), seed))
+    images = [item for item, detector in made if not isinstance(detector, PostHoc)]
+    return subjects + [(ImageSubject(item.label or item.name, item, inliers.train), spec.seeds[0]) for item in images]

@@ -1,0 +1,202 @@
+"""What is put to the test: a post-hoc detector on a network, or a detector that reads images."""
+
+from __future__ import annotations
+
+import traceback
+import uuid
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farout.core import Activations, Detector, as_images, as_scores
+from farout.detectors.catalog import catalog
+from farout.detectors.panel import Panel
+from farout.identity import describe, digest, digest_arrays
+from farout.study.cell import Cell
+from farout.study.fitting import FitCell
+from farout.study.sources import ImageSource
+from farout.study.spec import DetectorSpec
+from farout.study.store import Store
+
+Answer = NDArray[np.float64] | str
+"""A detector's scores for a batch, or the traceback of what went wrong."""
+Score = Callable[[Tensor], list[Answer]]
+
+
+class Subject(ABC):
+    """One detector under test, to be had anywhere."""
+
+    label: str
+    network: str
+    """Label of the network it reads; empty where it brings its own."""
+    portable: bool
+
+    @abstractmethod
+    def identity(self) -> Any:
+        """What decides its scores, as JSON."""
+
+    @property
+    @abstractmethod
+    def group(self) -> str:
+        """Subjects of one group share one forward pass."""
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """The cells that must be there before it can score."""
+        return ()
+
+    def check(self) -> None:  # noqa: B027
+        """An error where it can be known beforehand that fitting will fail."""
+
+    @abstractmethod
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        """A function that scores a batch for all these subjects of the group in one pass."""
+
+
+@dataclass(frozen=True)
+class PostHocSubject(Subject):
+    """A post-hoc detector as its cell fitted it."""
+
+    label: str
+    fit: FitCell
+
+    @property
+    def network(self) -> str:  # type: ignore[override]
+        return self.fit.network.label
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.fit.network.portable
+
+    def identity(self) -> Any:
+        return {"fitted": self.fit.id}
+
+    @property
+    def group(self) -> str:
+        return digest(["network", self.fit.network.identity()])
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (self.fit,)
+
+    def check(self) -> None:
+        detector, split = self.fit.detector, self.fit.detector.fits_on
+        if split is not None:
+            source = self.fit.train if split == "train" else self.fit.val
+            if source is None:
+                raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
+            images = source.load()
+            detector.check_fit(len(images), images.labels is not None)
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        network = self.fit.network.build(store).to(device)
+        panels = [subject.fit.fitted(store, network) for subject in together]
+
+        return _shared_pass(panels)
+
+
+@dataclass(frozen=True)
+class ImageSubject(Subject):
+    """A detector that reads images, fitted in every process that uses it."""
+
+    label: str
+    source: DetectorSpec | Detector
+    train: ImageSource | None
+    network = ""
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return isinstance(self.source, DetectorSpec) and (self.train is None or self.train.portable)
+
+    def make(self) -> Detector:
+        """The detector, not fitted."""
+        if isinstance(self.source, Detector):
+            return self.source
+        detector = catalog.create(self.source.name, **self.source.params)
+        assert isinstance(detector, Detector)
+        return detector
+
+    @cached_property
+    def _identity(self) -> Any:
+        own = describe(self.make())
+        if own is None:
+            warnings.warn(
+                f"{self.label}: what this detector is cannot be told from its source and attributes, so its results "
+                "are not reused between runs; give it an identity() that returns its name, version and parameters",
+                stacklevel=2,
+            )
+            own = uuid.uuid4().hex
+        return {"detector": own, "train": self.train and self.train.load().fingerprint}
+
+    def identity(self) -> Any:
+        return self._identity
+
+    @property
+    def group(self) -> str:
+        return digest(self.identity())
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        detector = self.make()
+        if self.train is not None:
+            detector.fit(self.train.load())
+
+        def attempt(images: Tensor) -> NDArray[np.float64]:
+            with torch.no_grad():
+                return as_scores(detector.score(as_images(images, device)), len(images), self.label)
+
+        return lambda images: [_attempt(partial(attempt, images)) for _ in together]
+
+
+@dataclass(frozen=True)
+class PanelSubject(Subject):
+    """One member of a fitted panel held by this process."""
+
+    label: str
+    panel: Panel
+    network: str = "network"
+    portable = False
+
+    @cached_property
+    def _network(self) -> str:
+        return self.panel.network.digest
+
+    def identity(self) -> Any:
+        detector = self.panel.detectors[self.label]
+        state = digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
+        return {"detector": detector.identity(), "network": self._network, "state": state}
+
+    @property
+    def group(self) -> str:
+        return digest(["network", self._network])
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        return _shared_pass([Panel(self.panel.network, {s.label: s.panel.detectors[s.label]}) for s in together])
+
+
+def _shared_pass(panels: list[Panel]) -> Score:
+    """Scores of panels of one detector each that share a network, from one forward pass."""
+
+    def only(panel: Panel, activations: Activations) -> NDArray[np.float64]:
+        (scores,) = panel.score_activations(activations).values()
+        return scores
+
+    def score(images: Tensor) -> list[Answer]:
+        activations = panels[0].activations(images)
+        return [_attempt(partial(only, panel, activations)) for panel in panels]
+
+    return score
+
+
+def _attempt(score: Callable[[], NDArray[np.float64]]) -> Answer:
+    try:
+        return score()
+    except Exception:
+        return traceback.format_exc()

@@ -1,0 +1,149 @@
+"""The cell that trains a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from farout.networks import History, Network, create, load_weights, save_weights, train
+from farout.networks.training import VERSION
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.sources import ImageSource, NetworkSource
+from farout.study.spec import NetworkSpec
+from farout.study.store import Store
+
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class TrainCell(Cell):
+    """A network trained from scratch on the inliers."""
+
+    spec: NetworkSpec
+    label: str
+    seed: int
+    train: ImageSource
+    val: ImageSource
+
+    @cached_property
+    def identity(self) -> Any:
+        images = self.train.load()
+        return {
+            "kind": "network",
+            "version": VERSION,
+            "architecture": [self.spec.name, self.classes, *images.shape],
+            "normalizer": [self.spec.mean, self.spec.std],
+            "recipe": self.recipe,
+            "images": [images.fingerprint, self.val.load().fingerprint],
+        }
+
+    @property
+    def classes(self) -> int:
+        return self.spec.classes or len(self.train.load().classes)
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The keywords of `train` that decide the weights."""
+        assert self.spec.train is not None
+        return {**self.spec.train.model_dump(), "seed": self.seed}
+
+    @property
+    def group(self) -> str:
+        return self.id
+
+    @property
+    def title(self) -> str:
+        return f"train {self.label}"
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return TrainWork(tuple(cells))
+
+    def untrained(self) -> Network:
+        """The network before training."""
+        channels, side, _ = self.train.load().shape
+        spec = self.spec
+        return create(
+            spec.name, self.classes, spec.side or side, channels, mean=spec.mean, std=spec.std, seed=self.seed
+        )
+
+
+class TrainWork(Work):
+    """One training: a single chunk that keeps its own checkpoints and runs here, on all of torch's threads."""
+
+    portable = False
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"train": self.cells[0].recipe["epochs"] * len(self.cells[0].train.load())}
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        return [Chunk("train", 0, self.roles["train"])]
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return TrainJob(self.cells[0], store, device, self.id)
+
+
+class TrainJob(Job):
+    """Trains, then hands over the weights and the accuracy of every epoch."""
+
+    def __init__(self, cell: TrainCell, store: Store, device: torch.device, work: str) -> None:
+        self.cell, self.device = cell, device
+        self.checkpoint = store.scratch(work) / "checkpoint.safetensors"
+        self.network = cell.untrained()
+        self.history: History | None = None
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        seen = 0
+
+        def report(done: int, total: int, message: str) -> None:
+            nonlocal seen
+            progress(done - seen)
+            seen = done
+
+        cell = self.cell
+        self.history = train(
+            self.network, cell.train.load(), cell.val.load(), **cell.recipe,
+            device=self.device, checkpoint=self.checkpoint, progress=report,
+        )  # fmt: skip
+        progress(chunk.stop - seen)
+        return {}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        """Nothing to take in: the job that ran holds the weights."""
+
+    def finish(self) -> dict[str, Record | str]:
+        assert self.history is not None
+        facts = {"accuracy": self.history.best_accuracy, "best_epoch": self.history.best_epoch}
+        return {self.cell.id: Record(facts, {WEIGHTS: lambda path: save_weights(self.network, path)})}
+
+
+@dataclass(frozen=True)
+class TrainedNetwork(NetworkSource):
+    """The network that a training cell leaves in the store."""
+
+    cell: TrainCell
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return self.cell.label
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.cell.train.portable
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (self.cell,)
+
+    def identity(self) -> Any:
+        return {"trained": self.cell.id}
+
+    def build(self, store: Store) -> Network:
+        network = self.cell.untrained()
+        load_weights(network, store.path(self.cell.id) / WEIGHTS)
+        return network

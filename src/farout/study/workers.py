@@ -1,0 +1,90 @@
+"""Who computes chunks: this process, or worker processes with one torch thread each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from farout.plugins import load_plugin
+from farout.study.cell import Arrays, Chunk, Job, Work
+from farout.study.store import Store
+
+WORKER_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # glibc gives large blocks back to the system after every batch and faults them in again; these keep them
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+    "MALLOC_TOP_PAD_": str(256 << 20),
+}
+
+Submit = Callable[[Work, Chunk], "Future[Arrays]"]
+
+
+@contextmanager
+def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple[str, ...]) -> Iterator[Submit]:
+    """A function that hands a chunk to a pool of worker processes. Results do not depend on how many there are."""
+    context = multiprocessing.get_context("spawn")
+    arguments = (str(store.root), str(device), plugins)
+    with _environment(WORKER_ENVIRONMENT):
+        pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
+        try:
+            yield lambda work, chunk: pool.submit(_run, work.id, work, chunk)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+_store: Store
+_device: torch.device
+_jobs: dict[str, Job] = {}
+"""The work this worker has made ready lately."""
+
+
+def _start(root: str, device: str, plugins: tuple[str, ...]) -> None:
+    """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
+    global _store, _device
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    torch.set_num_threads(1)
+    for plugin in plugins:
+        load_plugin(Path(plugin))
+    _store, _device = Store(root), torch.device(device)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _run(work_id: str, work: Work, chunk: Chunk) -> Arrays:
+    if work_id not in _jobs:
+        if len(_jobs) >= 2:
+            del _jobs[next(iter(_jobs))]
+        _jobs[work_id] = work.prepare(_store, _device)
+    return _jobs[work_id].run(chunk, lambda images: None)
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """These variables while this lasts; processes started meanwhile inherit them."""
+    before = {key: os.environ.get(key) for key in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                del os.environ[key]
+            else:
+                os.environ[key] = value

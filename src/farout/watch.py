@@ -1,0 +1,35 @@
+"""A progress bar for runs, on stderr, with the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Bar:
+    """Counts images; what is being done stands in front."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("getting ready", total=None)
+
+    def total(self, images: int) -> None:
+        """So many images more will be swept."""
+        before = self._progress.tasks[0].total or 0
+        self._progress.update(self._task, total=before + images)
+
+    def advance(self, images: int, title: str) -> None:
+        """So many are done."""
+        self._progress.update(self._task, advance=images, description=title)
+
+
+@contextmanager
+def watching() -> Iterator[Bar]:
+    """A bar while this lasts."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *left, console=Console(stderr=True), transient=True) as progress:
+        yield Bar(progress)

@@ -1,0 +1,78 @@
+"""Fetching: whole and verified, or an error that says what to do."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from originals import Serve
+
+from farout.data import sources
+from farout.data.download import DownloadError, cache_folder, fetch
+from farout.data.sources import SOURCES, Source
+
+KEY = "svhn/test_32x32.mat"
+DEAD = "http://127.0.0.1:9/file"
+
+
+def test_the_table_is_well_formed() -> None:
+    lengths = {"sha256": 64, "md5": 32}
+    for key, source in SOURCES.items():
+        algorithm, checksum = source.checksum.split(":")
+        assert len(checksum) == lengths[algorithm], key
+        assert int(checksum, 16), key
+        assert all(url.startswith(("https://", "http://")) for url in source.urls), key
+        assert len(key.split("/")) == 2, key
+
+
+def test_fetched_once(serve: Serve, cache: Path) -> None:
+    served = serve(KEY, b"content" * 100_000)
+    path = fetch(KEY)
+    assert path == cache / KEY
+    assert path.read_bytes() == b"content" * 100_000
+    served.unlink()
+    assert fetch(KEY) == path
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_the_next_address_is_tried(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(KEY, b"content")
+    good = SOURCES[KEY]
+    monkeypatch.setitem(sources.SOURCES, KEY, Source((DEAD, f"{good.urls[0]}-gone", *good.urls), good.checksum))
+    assert fetch(KEY).read_bytes() == b"content"
+
+
+def test_no_network(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    monkeypatch.setitem(sources.SOURCES, KEY, Source((DEAD,), "sha256:" + "0" * 64))
+    with pytest.raises(DownloadError) as error:
+        fetch(KEY)
+    text = str(error.value)
+    assert f"cannot download {KEY}" in text
+    assert DEAD in text
+    assert str(cache / KEY) in text
+    assert "sha256 is " + "0" * 64 in text
+    assert "FAROUT_DATA" in text
+
+
+def test_wrong_checksum(serve: Serve, cache: Path) -> None:
+    serve(KEY, b"content").write_bytes(b"changed")
+    with pytest.raises(DownloadError, match="wrong checksum: SHA256 hash of downloaded file"):
+        fetch(KEY)
+    assert list((cache / "svhn").iterdir()) == []
+
+
+def test_put_there_by_hand(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    checksum = hashlib.sha256(b"content").hexdigest()
+    monkeypatch.setitem(sources.SOURCES, KEY, Source((DEAD,), f"sha256:{checksum}"))
+    (cache / "svhn").mkdir(parents=True)
+    (cache / KEY).write_bytes(b"another")
+    with pytest.raises(DownloadError, match=r"is another one: its sha256 is " + hashlib.sha256(b"another").hexdigest()):
+        fetch(KEY)
+    (cache / KEY).write_bytes(b"content")
+    assert fetch(KEY).read_bytes() == b"content"
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAROUT_DATA")
+    assert cache_folder().name == "farout"

@@ -1,0 +1,114 @@
+"""The bootstrap on counts against resampling of the scores themselves."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from farout.metrics import (
+    aupr,
+    auroc,
+    auroc_interval,
+    bootstrap,
+    bootstrap_interval,
+    detection_accuracy,
+    fpr_at_95_id_recall,
+    fpr_at_95_ood_recall,
+    min_rank,
+    overlap,
+)
+
+METRICS = {
+    "auroc": auroc,
+    "aupr": aupr,
+    "aupr of inliers": partial(aupr, positive="inlier"),
+    "fpr at id recall": fpr_at_95_id_recall,
+    "fpr at ood recall": partial(fpr_at_95_ood_recall, recall=0.8),
+    "detection accuracy": detection_accuracy,
+    "min rank": partial(min_rank, normalized=True),
+}
+
+
+@pytest.fixture(params=["ties", "no ties"])
+def scores(request):
+    rng = np.random.default_rng(1)
+    inliers, outliers = rng.normal(size=120), rng.normal(1, size=80)
+    return (inliers.round(1), outliers.round(1)) if request.param == "ties" else (inliers, outliers)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_counts_give_what_the_resampled_scores_give(name, scores):
+    metric = METRICS[name]
+    counted = bootstrap_interval(metric, *scores, resamples=60, seed=3)
+    called = bootstrap_interval(lambda x, y: metric(x, y), *scores, resamples=60, seed=3)
+    assert counted == pytest.approx(called, abs=1e-14)
+    assert counted.value == pytest.approx(metric(*scores), abs=1e-14)
+    assert counted.low < counted.high
+
+
+@pytest.mark.parametrize("name", ["auroc", "aupr", "fpr at id recall", "detection accuracy"])
+def test_interval_agrees_with_a_plain_resampling_loop(name, scores):
+    metric, (inliers, outliers) = METRICS[name], scores
+    rng = np.random.default_rng(99)
+    plain = [metric(rng.choice(inliers, inliers.size), rng.choice(outliers, outliers.size)) for _ in range(3000)]
+    _, low, high = bootstrap_interval(metric, *scores, resamples=3000, level=0.9)
+    assert (low, high) == pytest.approx(np.quantile(plain, [0.05, 0.95]), abs=0.2 * np.std(plain))
+
+
+def test_auroc_bootstrap_agrees_with_delong():
+    rng = np.random.default_rng(2)
+    inliers, outliers = rng.normal(size=600), rng.normal(1, size=500)
+    delong = auroc_interval(inliers, outliers)
+    assert bootstrap_interval(auroc, inliers, outliers, resamples=4000) == pytest.approx(delong, abs=0.003)
+
+
+def test_a_proportion_has_the_binomial_quantiles():
+    """With inliers all equal, the FPR at full recall is the share of outliers at or below them."""
+    outliers = np.r_[np.zeros(30), np.ones(70)]
+    metric = partial(fpr_at_95_id_recall, recall=1.0)
+    value, low, high = bootstrap_interval(metric, np.zeros(5), outliers, resamples=4000)
+    assert value == 0.3
+    assert (low, high) == pytest.approx((0.21, 0.39), abs=0.011)
+
+
+@pytest.mark.parametrize("metric", [auroc, overlap])
+def test_seed_decides_and_block_size_does_not(metric, scores, monkeypatch):
+    first = bootstrap_interval(metric, *scores, resamples=50, seed=1)
+    assert bootstrap_interval(metric, *scores, resamples=50, seed=1) == first
+    assert bootstrap_interval(metric, *scores, resamples=50, seed=2) != first
+    for block in (1, 700):
+        monkeypatch.setattr("farout.metrics.bootstrap._BLOCK", block)
+        assert bootstrap_interval(metric, *scores, resamples=50, seed=1) == first
+
+
+def test_any_function_of_two_samples_has_an_interval(scores):
+    value, low, high = bootstrap_interval(lambda x, y: y.mean() - x.mean(), *scores, resamples=2000)
+    error = np.sqrt(scores[0].var() / 120 + scores[1].var() / 80)
+    assert (low, high) == pytest.approx((value - 1.96 * error, value + 1.96 * error), abs=0.15 * error)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_interval_contains_the_value(sign):
+    """A maximum over thresholds is biased when resampled, so a short interval would miss the value."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        value, low, high = bootstrap_interval(
+            lambda x, y: sign * detection_accuracy(x, y),
+            rng.normal(size=9),
+            rng.normal(size=9),
+            resamples=50,
+            level=0.05,
+        )
+        assert low <= value <= high
+
+
+def test_a_lower_level_narrows_the_interval(scores):
+    _, low, high = bootstrap_interval(aupr, *scores, level=0.95)
+    _, inner_low, inner_high = bootstrap_interval(aupr, *scores, level=0.5)
+    assert low < inner_low < inner_high < high
+
+
+def test_memory_is_bounded_by_the_block():
+    blocks = list(bootstrap._draws(300_000, 300_000, resamples=3, seed=0))
+    assert [i.shape for i, _ in blocks] == [(1, 300_000)] * 3
+    assert sum(len(i) for i, _ in bootstrap._draws(40, 10, resamples=25_000, seed=0)) == 25_000

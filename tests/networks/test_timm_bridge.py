@@ -1,0 +1,131 @@
+"""The bridge to timm: what it says where timm is missing, and timm's networks where it is there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from farout import networks
+from farout.networks import timm_bridge
+
+needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
+
+
+def images(side: int) -> torch.Tensor:
+    return torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_error_without_timm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    monkeypatch.setattr(timm_bridge, "_mend_torchvision", lambda: None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "farout\[timm\]"'):
+        networks.create("resnet50", 10, 224)
+
+
+@needs_timm
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "side", "head", "width", "count"),
+    [  # counts: torchvision's num_params (inception_v3 less its auxiliary head), vit_tiny timm's own
+        ("vit_b16", 224, "head", 768, 86_567_656),
+        ("swin_t", 224, "head.fc", 768, 28_288_354),
+        ("mobilenet_v3_large", 224, "classifier", 1280, 5_483_032),
+        ("efficientnet_b0", 224, "classifier", 1280, 5_288_548),
+        ("resnet50", 224, "fc", 2048, 25_557_032),
+        ("densenet121", 224, "classifier", 1024, 7_978_856),
+        ("inception_v3", 299, "fc", 2048, 23_834_568),
+        ("vit_tiny", 224, "head", 192, 5_717_416),
+    ],
+)
+def test_large_networks_have_head_features_and_blocks(name: str, side: int, head: str, width: int, count: int) -> None:
+    network = networks.create(name, 1000, side)
+    assert sum(p.numel() for p in network.parameters()) == count
+    assert network.head_name == head
+    assert network.side == side
+    with torch.no_grad():
+        found = network(images(32))
+    assert found.features.shape == (2, width)
+    torch.testing.assert_close(found.logits, F.linear(found.features, *network.head))
+    assert len(found.blocks) >= 4 or name == "swin_t"
+
+
+@needs_timm
+@pytest.mark.parametrize(("name", "side"), [("efficientnet_b0", 32), ("mobilenet_v3_large", 28), ("swin_t", 64)])
+def test_small_images_pass_where_the_architecture_allows(name: str, side: int) -> None:
+    with torch.inference_mode():
+        found = networks.create(name, 4, side, channels=1)(images(side)[:, :1])
+    assert found.logits.shape == (2, 4)
+    for block in list(found.blocks.values())[:1]:
+        assert block.shape[2:] == (side, side), "the stem must not stride"
+
+
+@needs_timm
+def test_blocks_are_kept_as_the_stages_left_them() -> None:
+    network = networks.create("densenet121", 10, 96)
+    copies: dict[str, torch.Tensor] = {}
+    for name in network.block_names:
+        network.module.get_submodule(name).register_forward_hook(
+            lambda _m, _i, output, name=name: copies.__setitem__(name, output.clone())
+        )
+    with torch.inference_mode():
+        found = network(images(96))
+    assert all(torch.equal(found.blocks[name], copies[name]) for name in network.block_names)
+
+
+@needs_timm
+def test_weights_come_from_the_seed_alone() -> None:
+    before = torch.get_rng_state()
+    first = networks.create("efficientnet_b0", 10, 96)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    assert networks.create("efficientnet_b0", 10, 96).digest == first.digest
+
+
+@needs_timm
+def test_without_a_connection_pretrained_weights_fail_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ConnectionError, match=r"pretrained weights of vit_b32 .* could not be fetched .*load_weights"):
+        networks.create("vit_b32", 10, 224, pretrained=True)
+
+
+@needs_timm
+def test_pretrained_networks_see_colors() -> None:
+    with pytest.raises(ValueError, match="pretrained networks take 3 channels, got channels=1"):
+        networks.create("resnet50", 10, 224, 1, pretrained=True)
+
+
+@needs_timm
+def test_vit_tiny_computes_what_timms_transformer_does() -> None:
+    ours = networks.create("vit_tiny", 10, 32)
+    timm_bridge.load_timm("vit_tiny")
+    transformer = importlib.import_module("timm.models.vision_transformer").VisionTransformer
+    theirs = transformer(img_size=32, patch_size=4, embed_dim=192, depth=12, num_heads=3, num_classes=10).eval()
+    state = {
+        key: value + 0.01 * torch.arange(value.numel()).view(value.shape).cos()
+        for key, value in ours.state_dict().items()
+    }
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(images(32)).logits, theirs((images(32) - 0.5) / 0.5), rtol=1e-4, atol=1e-4)
+
+
+@needs_timm
+@pytest.mark.slow
+def test_inception_computes_what_timms_does_behind_the_same_stem() -> None:
+    ours = networks.create("inception_v3", 10, 32).module
+    timm_bridge.load_timm("inception_v3")
+    theirs = importlib.import_module("timm.models.inception_v3").InceptionV3(num_classes=10).eval()
+    for name, convolution in [
+        (n, m) for n, m in theirs.named_modules() if n.startswith("Conv2d_") and n.endswith("conv")
+    ]:
+        convolution.stride, convolution.padding = (1, 1), (0, 0) if "1x1" in name else (1, 1)
+    theirs.Pool1, theirs.Pool2 = torch.nn.Identity(), torch.nn.Identity()
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(images(32)), theirs(images(32)), rtol=1e-4, atol=1e-4)
