@@ -26,13 +26,15 @@ def test_the_table_is_well_formed() -> None:
         assert len(key.split("/")) == 2, key
 
 
-def test_fetched_once(serve: Serve, cache: Path) -> None:
+def test_fetched_once(serve: Serve, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     served = serve(KEY, b"content" * 100_000)
     path = fetch(KEY)
     assert path == cache / KEY
     assert path.read_bytes() == b"content" * 100_000
+    assert "test_32x32.mat" in capsys.readouterr().err
     served.unlink()
     assert fetch(KEY) == path
+    assert capsys.readouterr() == ("", "")
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 

@@ -112,3 +112,14 @@ def test_memory_is_bounded_by_the_block():
     blocks = list(bootstrap._draws(300_000, 300_000, resamples=3, seed=0))
     assert [i.shape for i, _ in blocks] == [(1, 300_000)] * 3
     assert sum(len(i) for i, _ in bootstrap._draws(40, 10, resamples=25_000, seed=0)) == 25_000
+
+
+@pytest.mark.parametrize(
+    ("metric", "bound"),
+    [(fpr_at_95_id_recall, "high"), (fpr_at_95_ood_recall, "high"), (detection_accuracy, "low"), (aupr, "low")],
+)
+def test_no_error_among_few_images_does_not_mean_no_errors(metric, bound):
+    interval = bootstrap_interval(metric, np.arange(40.0), 100 + np.arange(60.0))
+    rule = 0.025 ** (1 / 40)  # the rate p with p^40 = 2.5 %
+    assert getattr(interval, bound) == pytest.approx(1 - rule if bound == "high" else rule)
+    assert interval.value in (interval.low, interval.high)

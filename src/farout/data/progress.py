@@ -27,16 +27,15 @@ def track(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
     """The items, with a bar and the time left once `PATIENCE` has run out."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
-    task, start, shown = bar.add_task(what, total=total), time.monotonic(), False
+    task, start = bar.add_task(what, total=total), time.monotonic()
     try:
         for done, item in enumerate(items, 1):
             yield item
-            if not shown and time.monotonic() - start > PATIENCE:
+            if not bar.live.is_started and time.monotonic() - start > PATIENCE:
                 bar.start()
-                shown = True
             bar.update(task, completed=done)
     finally:
-        bar.stop()
+        _stop(bar)
 
 
 class DownloadBar:
@@ -66,5 +65,10 @@ class DownloadBar:
         self._bar.reset(self._task)
 
     def close(self) -> None:
-        """Take the bar off the screen."""
-        self._bar.stop()
+        """End the bar; a second time, or without a start, nothing happens."""
+        _stop(self._bar)
+
+
+def _stop(bar: Progress) -> None:
+    if bar.live.is_started:  # else rich writes an empty line
+        bar.stop()

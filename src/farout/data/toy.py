@@ -110,8 +110,8 @@ def _cover(
     for kind, name in enumerate(names):
         mine = kinds == kind
         distance[mine] = SHAPES[name](x[mine], y[mine])
-    pixels: Floats = distance * (radius * (side / 2))[column]
-    return np.clip(0.5 - pixels, 0, 1)
+    cover: Floats = np.clip(0.5 - distance * (radius * (side / 2))[column], 0, 1)
+    return cover
 
 
 def _soft(numbers: Floats, side: int) -> Floats:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from farout.metrics import detection
 from farout.metrics.counts import Counts, FloatArray, IntArray, as_fraction, as_scores, distinct_scores
-from farout.metrics.intervals import Interval
+from farout.metrics.intervals import Interval, clopper_pearson_bounds
 
 Metric = Callable[..., float]
 CountMetric = Callable[..., FloatArray]
@@ -39,8 +39,9 @@ def bootstrap_interval(
     Options of the metric go in by `functools.partial(aupr, positive="inlier")`. For the threshold metrics of this
     package the scores are sorted once and their counts resampled; any other function is called once per resample.
     Resamples are drawn in blocks, so memory stays within some ten copies of the scores (200 MB for 1e6 a side), or
-    tens of megabytes for small sets. The interval is widened where needed to contain the value. It is a point when
-    every resample gives the same value, and a rough guide only for an extreme such as `min_rank`.
+    tens of megabytes for small sets. The interval is widened where needed to contain the value. Where a rate is 0 or
+    1 in every resample, such as the FPR of scores that are fully separated, it is Clopper and Pearson's for min(n, m)
+    trials: no error among 100 images does not mean no errors. For an extreme such as `min_rank` it is a rough guide.
     """
     x, y = np.sort(as_scores(inliers, "inlier")), np.sort(as_scores(outliers, "outlier"))
     tail = (1 - as_fraction(level, "level")) / 2
@@ -49,6 +50,8 @@ def bootstrap_interval(
     value = float(metric(x, y))
     blocks = _draws(x.size, y.size, resamples, seed)
     low, high = np.quantile(np.concatenate(list(_statistics(metric, x, y, blocks))), [tail, 1 - tail])
+    if low == high == value in (0.0, 1.0) and _is_rate(metric):
+        low, high = clopper_pearson_bounds(value, min(x.size, y.size), tail)
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
@@ -81,6 +84,12 @@ def _on_counts(metric: Metric) -> CountMetric | None:
         on_counts = _on_counts(metric.func)
         return None if on_counts is None else partial(on_counts, **metric.keywords)
     return next((on_counts for plain, on_counts in _ON_COUNTS if plain is metric), None)
+
+
+def _is_rate(metric: Metric) -> bool:
+    """Is it one of this package's metrics that lie in [0, 1]?"""
+    plain = metric.func if isinstance(metric, partial) else metric
+    return plain is not detection.min_rank and any(plain is known for known, _ in _ON_COUNTS)
 
 
 def _cumulative(places: IntArray, distinct: int) -> IntArray:

@@ -46,7 +46,7 @@ def auroc_interval(inliers: ArrayLike, outliers: ArrayLike, *, level: float = 0.
     variance = _variance(placements)
     if variance > 0:
         return Interval(value, *_logit_bounds(value, sqrt(variance), tail))
-    return Interval(value, *_clopper_pearson_bounds(value, min(x.size, y.size), tail))
+    return Interval(value, *clopper_pearson_bounds(value, min(x.size, y.size), tail))
 
 
 def _placements(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray]:
@@ -79,7 +79,8 @@ def _logit_bounds(value: float, error: float, tail: float) -> tuple[float, float
     return float(expit(logit(value) - reach)), float(expit(logit(value) + reach))
 
 
-def _clopper_pearson_bounds(value: float, trials: int, tail: float) -> tuple[float, float]:
+def clopper_pearson_bounds(value: float, trials: int, tail: float) -> tuple[float, float]:
+    """Exact bounds of a rate from `value * trials` hits (Clopper and Pearson 1934)."""
     hits = value * trials
     low = float(betaincinv(hits, trials - hits + 1, tail)) if value > 0 else 0.0
     high = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if value < 1 else 1.0

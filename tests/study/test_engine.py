@@ -1,0 +1,298 @@
+"""The engine: what is computed, what is reused, what happens when something breaks."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import farout
+from farout.core import Detector, ImageSet
+from farout.networks import create, save_weights
+from farout.protocols import plan
+from farout.study import engine
+from farout.study.cell import Chunk
+from farout.study.fitting import FitWork
+from farout.study.results import Results
+from farout.study.scoring import ScoreWork
+from farout.study.spec import StudySpec
+from farout.study.study import from_spec
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("weights") / "lenet.safetensors"
+    save_weights(create("lenet", 4, 32, seed=3), path)
+    return path
+
+
+def spec(weights, detectors=("msp", "knn", "mds"), **changes) -> StudySpec:
+    return StudySpec.model_validate(
+        {
+            "name": "small",
+            "inliers": {split: {"name": "toy", "split": split, "limit": 150} for split in ("train", "val", "test")},
+            "outliers": [{"name": "toy", "split": "test/ood_cls", "limit": 100}, {"name": "noise", "limit": 70}],
+            "networks": [{"name": "lenet", "weights": str(weights), "mean": [0.5], "std": [0.25]}],
+            "detectors": list(detectors),
+            **changes,
+        }
+    )
+
+
+def scores(root) -> dict[tuple[str, str], np.ndarray]:
+    results = Results(root)
+    return {(row.tags["detector"], row.tags["outliers"]): results.scores(row) for row in results.done("clean")}
+
+
+@pytest.fixture
+def forwards(monkeypatch):
+    """Counts the images that pass through any network."""
+    seen = []
+    original = farout.Network.forward
+    monkeypatch.setattr(farout.Network, "forward", lambda self, x: (seen.append(len(x)), original(self, x))[1])
+    return seen
+
+
+def test_scores_are_those_of_a_panel(weights, tmp_path):
+    farout.run(spec(weights), tmp_path)
+    found = scores(tmp_path)
+    network = create("lenet", 4, 32, mean=0.5, std=0.25)
+    farout.networks.load_weights(network, weights)
+    load = {split: farout.load("toy", split, limit=150) for split in ("train", "val", "test")}
+    panel = farout.Panel(network, ["msp", "knn", "mds"]).fit(load["train"], load["val"])
+    sets = {
+        "": load["test"],
+        "toy:ood_cls": farout.load("toy", "test/ood_cls", limit=100),
+        "noise": farout.load("noise", limit=70),
+    }
+    for outliers, images in sets.items():
+        for detector, expected in panel.score(images).items():
+            assert np.array_equal(found[detector, outliers], expected)
+
+
+def test_every_image_passes_the_network_once_per_role(weights, tmp_path, forwards):
+    farout.run(spec(weights), tmp_path)
+    assert sum(forwards) == 150 + 150 + 150 + 100 + 70
+
+
+def test_the_same_run_again_computes_nothing(weights, tmp_path, forwards):
+    first = farout.run(spec(weights), tmp_path).outcome
+    before = sum(forwards)
+    again = farout.run(spec(weights), tmp_path).outcome
+    assert (len(first.done), first.reused) == (12, 0)
+    assert (again.done, again.reused) == ([], 12)
+    assert sum(forwards) == before
+
+
+def test_a_new_detector_costs_its_own_cells_only(weights, tmp_path):
+    farout.run(spec(weights, ["msp", "knn"]), tmp_path)
+    outcome = farout.run(spec(weights, ["msp", "knn", {"name": "knn", "k": 3}]), tmp_path).outcome
+    assert len(outcome.done) == 4  # one fit, three sets
+    assert outcome.reused == 8
+
+
+def test_what_a_thing_is_called_is_no_part_of_its_identity(weights, tmp_path):
+    farout.run(spec(weights, ["msp"]), tmp_path)
+    outcome = farout.run(spec(weights, [{"name": "msp", "label": "confidence"}], name="other"), tmp_path).outcome
+    assert (outcome.done, outcome.reused) == ([], 4)
+
+
+@pytest.mark.parametrize("change", ["weights", "data", "parameter", "normaliser"])
+def test_what_changes_scores_changes_the_identity(weights, tmp_path, change):
+    other = tmp_path / "other.safetensors"
+    save_weights(create("lenet", 4, 32, seed=4), other)
+    base = {"detectors": ["ebo"], "weights": weights}
+    changed = {
+        "weights": {**base, "weights": other},
+        "data": {**base, "outliers": [{"name": "toy", "split": "test/ood_cls", "limit": 99}], "inliers": "toy"},
+        "parameter": {**base, "detectors": [{"name": "ebo", "temperature": 2.0}]},
+        "normaliser": {**base, "networks": [{"name": "lenet", "weights": str(weights), "mean": [0.4], "std": [0.25]}]},
+    }[change]
+    before, after = ({entry.cell.id for entry in plan(from_spec(spec(**kind)))} for kind in (base, changed))
+    assert before.isdisjoint(after)
+
+
+def test_chunks_do_not_depend_on_who_computes_them(weights):
+    (work,) = [
+        w for w in engine.grouped([e.cell for e in plan(from_spec(spec(weights, ["msp"])))]) if w.roles["test"] == 150
+    ]
+    assert isinstance(work, ScoreWork)
+    assert work.chunks == [Chunk("test", 0, 64), Chunk("test", 64, 128), Chunk("test", 128, 150)]
+
+
+def test_workers_give_the_same_bytes(weights, tmp_path):
+    farout.run(spec(weights), tmp_path / "here")
+    farout.run(spec(weights), tmp_path / "workers", workers=2)
+    here, workers = (sorted((tmp_path / name).glob("cells/*/*.parquet")) for name in ("here", "workers"))
+    assert [p.parent.name for p in here] == [p.parent.name for p in workers]
+    assert [p.read_bytes() for p in here] == [p.read_bytes() for p in workers]
+
+
+class Broken(Detector):
+    """Breaks in the way it is told."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        answers = images.mean((1, 2, 3))
+        match self.how:
+            case "nan":
+                answers[::10] = torch.nan
+            case "infinite":
+                answers[0] = torch.inf
+            case "short":
+                answers = answers[:-1]
+            case "raises":
+                raise ZeroDivisionError("no such thing")
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("nan", r"Broken gave 7 NaN and 0 infinite scores among 64 on dark"),
+        ("infinite", r"Broken gave 0 NaN and 1 infinite scores among 64 on dark"),
+        ("short", r"Broken returned scores of shape \(63,\) for 64 images, expected \(64,\)"),
+        ("raises", "ZeroDivisionError: no such thing"),
+    ],
+)
+def test_a_broken_detector_fails_with_its_name_its_images_and_the_count(tmp_path, how, why):
+    dark = ImageSet.from_arrays(np.zeros((64, 8, 8, 3), np.uint8), name="dark")
+    light = ImageSet.from_arrays(np.full((64, 8, 8, 3), 255, np.uint8), name="light")
+    result = farout.stress(Broken(how), dark, light, out=tmp_path)
+    assert len(result.outcome.failed) == 2
+    failures = [trace for _, trace in Results(tmp_path).failures().values()]
+    assert any(__import__("re").search(why, trace) for trace in failures)
+
+
+def test_one_failing_detector_leaves_the_others_be_and_is_tried_again(weights, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(farout.detectors.KNN, "score", lambda self, a: a.features.sum(1) * torch.nan)
+        outcome = farout.run(spec(weights), tmp_path).outcome
+    assert len(outcome.failed) == 4  # the fit, whose validation scores are not finite, and three sets
+    assert {why for why in outcome.failed.values() if "150 NaN" in why}
+    assert {detector for detector, _ in scores(tmp_path)} == {"msp", "mds"}
+    again = farout.run(spec(weights), tmp_path).outcome
+    assert (len(again.done), len(again.failed), again.reused) == (4, 0, 8)
+
+
+def test_an_interrupted_run_goes_on_from_its_chunks(weights, tmp_path, forwards, monkeypatch):
+    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    farout.run(spec(weights), tmp_path / "whole")
+    whole = sum(forwards)
+    count = 0
+    original = engine._Active.take
+
+    def take(self, number, results):
+        nonlocal count
+        original(self, number, results)
+        count += 1
+        if count in (2, 6, 9):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._Active, "take", take)
+    forwards.clear()
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(spec(weights), tmp_path / "parts")
+    farout.run(spec(weights), tmp_path / "parts")
+    assert sum(forwards) == whole  # nothing was computed twice
+    a, b = scores(tmp_path / "whole"), scores(tmp_path / "parts")
+    assert a.keys() == b.keys()
+    assert all(np.array_equal(a[key], b[key]) for key in a)
+    assert list((tmp_path / "parts" / "partial").iterdir()) == []
+
+
+def test_a_failing_sweep_keeps_its_chunks(weights, tmp_path, monkeypatch):
+    original = ScoreWork.prepare
+
+    def prepare(self, store, device):
+        job = original(self, store, device)
+        run = job.run
+
+        def breaks(chunk, progress):
+            if chunk.start >= 64:
+                raise OSError("the disk is gone")
+            return run(chunk, progress)
+
+        job.run = breaks
+        return job
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreWork, "prepare", prepare)
+        outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
+    assert len(outcome.failed) == 3
+    assert all(why == "OSError: the disk is gone" for why in outcome.failed.values())
+    assert len(list((tmp_path / "partial").iterdir())) == 3
+    assert not farout.run(spec(weights, ["msp"]), tmp_path).outcome.failed
+
+
+def test_what_requires_a_failed_cell_fails_with_its_reason(weights, tmp_path, monkeypatch):
+    def prepare(self, store, device):
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(FitWork, "prepare", prepare)
+    outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
+    assert len(outcome.failed) == 4
+    reasons = sorted(outcome.failed.values())
+    assert reasons[0] == "MemoryError: too large"
+    assert set(reasons[1:]) == {"fit on lenet failed: MemoryError: too large"}
+
+
+def test_a_record_says_where_it_comes_from(weights, tmp_path):
+    farout.run(spec(weights, ["msp"]), tmp_path)
+    facts = [json.loads(path.read_text()) for path in tmp_path.glob("cells/*/record.json")]
+    kinds = sorted(f["identity"]["kind"] for f in facts)
+    assert kinds == ["fit", "scores", "scores", "scores"]
+    assert all(str(weights) not in json.dumps(f) and str(tmp_path) not in json.dumps(f) for f in facts)
+
+
+def test_a_trained_network_is_trained_once(tmp_path):
+    study = spec(None, ["msp"], networks=[{"name": "lenet", "train": {"epochs": 2, "lr": 0.02}}])
+    first = farout.run(study, tmp_path).outcome
+    assert len(first.done) == 5
+    assert (
+        farout.run(
+            study.model_copy(
+                update={
+                    "detectors": spec(
+                        None, ["ebo"], networks=[{"name": "lenet", "train": {"epochs": 2, "lr": 0.02}}]
+                    ).detectors
+                }
+            ),
+            tmp_path,
+        ).outcome.reused
+        == 1
+    )
+    two = farout.run(study.model_copy(update={"seeds": [0, 1]}), tmp_path).outcome
+    assert (two.reused, len(two.done)) == (5, 5)
+
+
+def test_the_watcher_sees_every_image(weights, tmp_path):
+    class Count:
+        planned = done = 0
+
+        def total(self, images):
+            self.planned += images
+
+        def advance(self, images, title):
+            self.done += images
+
+    watcher = Count()
+    farout.run(spec(weights), tmp_path, watcher=watcher)
+    assert watcher.planned == watcher.done == 150 * 3 + 100 + 70
+
+
+def test_store_is_opened_before_any_work(weights, tmp_path, forwards):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot write results"):
+        farout.run(spec(weights), tmp_path / "file" / "run")
+    assert not forwards
+
+
+def test_closure_orders_requirements_first(weights):
+    cells = engine.closure([entry.cell for entry in plan(from_spec(spec(weights)))])
+    places = {cell.id: place for place, cell in enumerate(cells)}
+    assert len(places) == len(cells)
+    assert all(places[need.id] < places[cell.id] for cell in cells for need in cell.requires)

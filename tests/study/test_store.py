@@ -1,0 +1,107 @@
+"""Records exist whole or not at all."""
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from farout.study.store import Store, StoreError, array_file, score_table
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path / "run").open()
+
+
+def columns(n: int = 5) -> dict:
+    return {"index": np.arange(n), "score": np.linspace(-1, 1, n) ** 3, "label": np.arange(n) % 2}
+
+
+def test_a_record_gives_back_what_was_written(store):
+    files = {"scores.parquet": score_table(columns()), "examples.safetensors": array_file({"a": np.eye(3)[:, ::2]})}
+    store.write("cell", {"images": 5}, files)
+    assert store.has("cell")
+    assert store.facts("cell") == {"images": 5}
+    assert np.array_equal(store.scores("cell"), columns()["score"])
+    assert np.array_equal(store.column("cell", "label"), columns()["label"])
+    assert np.array_equal(store.arrays("cell", "examples.safetensors")["a"], np.eye(3)[:, ::2])
+    assert store.arrays("cell", "no such file") == {}
+
+
+def test_equal_columns_give_equal_bytes(store):
+    for name in ("a", "b"):
+        store.write(name, {}, {"scores.parquet": score_table(columns(1000))})
+    a, b = ((store.path(name) / "scores.parquet").read_bytes() for name in ("a", "b"))
+    assert a == b
+
+
+def test_a_writer_that_fails_leaves_nothing(store):
+    def full(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        store.write("cell", {}, {"scores.parquet": score_table(columns()), "state": full})
+    assert not store.has("cell")
+    assert list((store.root / "cells").iterdir()) == []
+
+
+def test_writing_again_replaces_and_clears_the_failure(store):
+    store.fail("cell", {"traceback": "boom"})
+    assert store.failure("cell") == {"traceback": "boom"}
+    store.write("cell", {"try": 1}, {})
+    store.write("cell", {"try": 2}, {})
+    assert store.facts("cell") == {"try": 2}
+    assert store.failure("cell") is None
+
+
+def test_parts_come_back_by_chunk_until_forgotten(store):
+    store.put_part("work", {3: {"a/b": np.arange(2)}, 1: {"a/b": np.arange(4), "c": np.zeros(0)}})
+    store.put_part("work", {7: {"a/b": np.ones(1)}})
+    found = dict(store.parts("work"))
+    assert sorted(found) == [1, 3, 7]
+    assert np.array_equal(found[1]["a/b"], np.arange(4))
+    assert found[1]["c"].size == 0
+    assert np.array_equal(found[7]["a/b"], [1])
+    store.forget("work")
+    assert dict(store.parts("work")) == {}
+
+
+def test_half_written_parts_are_not_read(store):
+    (store.scratch("work") / ".0123").write_bytes(b"torn")
+    assert dict(store.parts("work")) == {}
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"cannot write results to .*file.*--out"):
+        Store(tmp_path / "file" / "run").open()
+
+
+def hold(root: str, held, release) -> None:
+    with Store(root).lock():
+        held.set()
+        release.wait(30)
+
+
+def test_one_run_at_a_time_and_the_lock_goes_with_the_process(store):
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(store.root), held, release))
+    other.start()
+    assert held.wait(60)
+    with pytest.raises(StoreError, match="another run"), store.lock():
+        pass
+    other.kill()
+    other.join()
+    with store.lock():
+        pass
+
+
+def test_json_is_replaced_whole(store):
+    store.put_json("plan.json", {"a": 1})
+    store.put_json("plan.json", {"a": 2})
+    assert json.loads((store.root / "plan.json").read_text()) == {"a": 2}
+    assert [p.name for p in store.root.glob(".plan*")] == []
