@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,14 +64,18 @@ def list_(
     family: Annotated[Family, typer.Argument(help="What to list.")],
     plugin: Plugins = None,
 ) -> None:
-    """Names that studies may use, with a line about each."""
+    """Names that studies may use, with a line about each.
+
+    Example: farout list detectors
+    """
     _load_plugins(plugin)
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, about in _listed(family):
-        table.add_row(f"[bold]{name}[/bold]", about)
+        table.add_row(f"[bold]{escape(name)}[/bold]", escape(about))
     Console().print(table)
 
 
@@ -89,7 +96,8 @@ def check(
     from farout.detectors.catalog import catalog
     from farout.plugins import named_object
 
-    subject = named_object(detector) if ":" in detector else catalog[detector]
+    with _users_code():
+        subject = named_object(detector) if ":" in detector or detector.endswith(".py") else catalog[detector]
     findings = farout.check(subject, farout.load(data) if data else None)
     for finding in findings:
         mark = typer.style("failed", fg="red") if finding.problem else typer.style("ok    ", fg="green")
@@ -105,7 +113,10 @@ def plan(
     budget: Budget = None,
     plugin: Plugins = None,
 ) -> None:
-    """What a run would compute, and what it has already."""
+    """What a run would compute, and what it has already. Nothing is computed.
+
+    Example: farout plan study.yaml --budget quick
+    """
     _load_plugins(plugin)
     from farout.protocols import plan as planned
     from farout.study.engine import closure, grouped
@@ -132,7 +143,7 @@ def run(
 ) -> None:
     """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
 
-    Example: farout run studies/demo.yaml --budget quick
+    Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     _load_plugins(plugin)
     _run(_spec(study, budget), out, workers, device, plugin)
@@ -145,7 +156,10 @@ def report(
     open_: Open = False,
     plugin: Plugins = None,
 ) -> None:
-    """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it."""
+    """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it.
+
+    Example: farout report runs/study --open
+    """
     _load_plugins(plugin)
     from farout.report.html import write_report
     from farout.study.results import Results
@@ -163,7 +177,10 @@ def demo(
     device: Device = "cpu",
     open_: Open = False,
 ) -> None:
-    """Everything on a built-in set, without downloads: train a network, fit every detector, test, report."""
+    """Everything on a built-in set, without downloads: train a network, fit every detector, test, report.
+
+    Example: farout demo --open
+    """
     from farout.demo import study
 
     result = _run(study(), out, workers, device, None)
@@ -179,9 +196,13 @@ def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, pl
 
     folder = out or Path("runs") / spec.name
     count = workers if workers is not None else os.cpu_count() or 1
-    with watching() as bar:
-        paths = tuple(str(path.resolve()) for path in plugins or ())
-        result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
+    paths = tuple(str(path.resolve()) for path in plugins or ())
+    try:
+        with watching() as bar:
+            result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
+    except KeyboardInterrupt:
+        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
@@ -205,8 +226,22 @@ def _load_plugins(paths: list[Path] | None) -> None:
     if paths:
         from farout.plugins import load_plugin
 
-        for path in paths:
-            load_plugin(path)
+        with _users_code():
+            for path in paths:
+                load_plugin(path)
+
+
+@contextmanager
+def _users_code() -> Iterator[None]:
+    """Whatever goes wrong in a file of the user's is bad usage, and no trouble of ours."""
+    try:
+        yield
+    except (ValueError, OSError):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
+        raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}{place}") from error
 
 
 def _listed(family: Family) -> list[tuple[str, str]]:
@@ -215,13 +250,16 @@ def _listed(family: Family) -> list[tuple[str, str]]:
     from farout.detectors.catalog import catalog
     from farout.networks import NETWORKS
     from farout.protocols import PROTOCOLS
+    from farout.registry import load_entry_points
 
-    registry: Registry[Any] = {
+    load_entry_points()
+    registries: dict[str, Registry[Any]] = {
         "detectors": catalog,
         "networks": NETWORKS,
         "datasets": DATASETS,
         "protocols": PROTOCOLS,
-    }[family.value]
+    }
+    registry = registries[family.value]
     return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]
 
 
@@ -230,9 +268,6 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
     try:
         app()
-    except KeyboardInterrupt:
-        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
-        sys.exit(130)
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if os.environ.get("FAROUT_DEBUG"):
             raise

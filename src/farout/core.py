@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from farout.identity import digest, digest_arrays
+from farout.identity import digest, digest_arrays, source_of
 
 CHUNK = 64
 """Images per chunk: the unit of randomness, of progress and of parallel work."""
@@ -71,6 +71,8 @@ class ImageSet(ABC):
 
     def limit(self, n: int | None) -> ImageSet:
         """The first `n` images; all of them for None."""
+        if n is not None and n < 0:
+            raise ValueError(f"limit must be at least 0, got {n}")
         return self if n is None or n >= len(self) else self.subset(np.arange(n))
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -152,6 +154,7 @@ class PostHoc(ABC):
     """
 
     name: ClassVar[str]
+    """The name it is known by; the class's name unless set."""
     version: ClassVar[int] = 1
     """Bumped by hand when the same parameters give other scores."""
     needs: ClassVar[frozenset[str]] = frozenset({"logits"})
@@ -159,6 +162,11 @@ class PostHoc(ABC):
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     def check_fit(self, total: int, labelled: bool) -> None:  # noqa: B027
         """An error where `fit` cannot work on so many images; called before they pass the network."""
@@ -177,8 +185,10 @@ class PostHoc(ABC):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     def identity(self) -> dict[str, Any]:
-        """What decides this detector's scores, apart from the network and the data."""
-        return {"name": self.name, "version": self.version, "params": self.params}
+        """What decides this detector's scores, apart from network and data; of a user's class also its source."""
+        source = source_of(type(self))
+        own = {"source": source} if source else {}
+        return {"name": self.name, "version": self.version, "params": self.params, **own}
 
     def fitted(self, key: str) -> Tensor:
         """What `fit` learned under this name."""
@@ -208,7 +218,10 @@ class Detector:
 
 def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
     """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing."""
-    array = scores.detach().cpu().numpy() if isinstance(scores, Tensor) else np.asarray(scores)
+    if isinstance(scores, Tensor):
+        scores = scores.detach().cpu()
+        scores = (scores.double() if scores.is_floating_point() else scores).numpy()
+    array = np.asarray(scores)
     if array.shape != (expected,):
         raise ValueError(f"{who} returned scores of shape {array.shape} for {expected} images, expected ({expected},)")
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):

@@ -65,7 +65,7 @@ class Registry(Generic[T]):
         """All known names, sorted."""
         return sorted(self._makers)
 
-    def create(self, name: str, **params: Any) -> T:
+    def create(self, name: str, /, **params: Any) -> T:
         """Make `name` with these parameters; an unknown parameter is answered like an unknown name."""
         maker = self[name]
         known = inspect.signature(maker).parameters
@@ -85,4 +85,8 @@ def load_entry_points() -> None:
     if not _loaded_entry_points:
         _loaded_entry_points = True
         for entry in entry_points(group="farout"):
-            entry.load()
+            try:
+                entry.load()
+            except Exception as error:
+                error.add_note(f"while loading the farout plugin {entry.name} = {entry.value}")
+                raise

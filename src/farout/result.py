@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import shutil
+import weakref
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
 import pandas as pd
 
@@ -22,8 +25,10 @@ from farout.study.study import Study, from_spec
 class Result:
     """A finished run: tables as data frames, the report as a file, the scores by the store."""
 
-    def __init__(self, root: Path, outcome: Outcome, keep: TemporaryDirectory[str] | None = None) -> None:
-        self.path, self.outcome, self._keep = root, outcome, keep
+    def __init__(self, root: Path, outcome: Outcome, *, temporary: bool = False) -> None:
+        self.path, self.outcome = root, outcome
+        if temporary:  # the folder goes when nobody holds the result any more
+            weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
 
     @property
     def results(self) -> Results:
@@ -32,8 +37,9 @@ class Result:
 
     def table(self, name: str | None = None) -> pd.DataFrame:
         """A table by name; without one, the detailed table of the first protocol."""
-
         found = {table.name: table.frame for table in tables(self.results)}
+        if not found:
+            raise ValueError(f"there is no table, for want of results: {text(self.results)}")
         name = name or self.results.protocols[0]
         if name not in found:
             raise unknown("table", name, found)
@@ -47,7 +53,8 @@ class Result:
         return text(self.results)
 
     def _repr_html_(self) -> str:
-        return render(self.results)
+        page = html.escape(render(self.results))  # in a frame: its styles are not for the notebook around it
+        return f'<iframe sandbox srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
 
 
 def run(
@@ -67,10 +74,13 @@ def run(
         study = StudySpec.read(study)
     if isinstance(study, StudySpec):
         study = from_spec(study)
-    keep = TemporaryDirectory(prefix="farout-") if out is None else None
-    store = Store(keep.name if keep else Path(str(out))).open()
+    if not isinstance(study, Study):
+        raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     entries = plan(study)
+    root = Path(mkdtemp(prefix="farout-") if out is None else out)
+    result = Result(root, Outcome(), temporary=out is None)
+    store = Store(root).open()
     write_plan(store, study, entries)
     cells = [entry.cell for entry in entries]
-    outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
-    return Result(store.root, outcome, keep)
+    result.outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+    return result

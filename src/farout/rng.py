@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 import torch
@@ -11,10 +12,16 @@ import torch
 def seed_of(seed: int, *path: str | int) -> int:
     """A 63-bit seed that depends on `seed` and on every step of `path`, and on nothing else.
 
-    Steps are hashed with their type and length, so ("a", "bc") and ("ab", "c"), or 1 and "1", differ.
+    Steps are hashed with their type and length, so ("a", "bc") and ("ab", "c"), or 1 and "1", differ; numpy's
+    integers count as integers.
     """
-    steps = "".join(f"{type(step).__name__}{len(str(step))}:{step}" for step in (int(seed), *path))
+    steps = "".join(map(_step, (operator.index(seed), *path)))
     return int.from_bytes(hashlib.sha256(steps.encode()).digest()[:8], "big") >> 1
+
+
+def _step(step: str | int) -> str:
+    kind, text = ("str", str(step)) if isinstance(step, str) else ("int", str(operator.index(step)))
+    return f"{kind}{len(text)}:{text}"
 
 
 def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:

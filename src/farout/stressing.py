@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from farout.core import Detector, ImageSet
+from farout.core import Detector, ImageSet, NotFitted
 from farout.detectors.panel import Member, Panel
 from farout.protocols import PROTOCOLS
 from farout.result import Result, run
@@ -39,35 +39,64 @@ def stress(
     outliers: one or several of the same; by default the outliers that come with the inliers, else built-in ones.
     protocols: "all" or names; budget: "quick", "standard" or "full"; out: a folder that keeps the results.
     """
+    _check_types(detector, inliers, outliers)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
     names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
     for name in names:
         PROTOCOLS[name]
+    if not names:
+        raise ValueError(f"protocols is empty; give one or more of {', '.join(PROTOCOLS.names())}")
     spec: InliersSpec | None = None
     if isinstance(inliers, ImageSet):
         source = Inliers(None, None, LiveImages(inliers))
     else:
         spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
         source = inliers_from(spec, budget)
-    study = Study("stress", source, _outliers(outliers, spec), [], names, budget)
+    study = Study("stress", source, _outliers(outliers, inliers, spec), [], names, budget)
     study.check()
     with watching() as bar:
         study.subjects.extend((subject, 0) for subject in _subjects(detector, source, bar))
         return run(study, out, watcher=bar)
 
 
-def _outliers(outliers: Images | Sequence[Images] | None, inliers: InliersSpec | None) -> dict[str, ImageSource]:
+def _check_types(detector: object, inliers: object, outliers: object) -> None:
+    if isinstance(detector, type):
+        raise TypeError(f"expected a detector, got the class {detector.__name__}; make one: {detector.__name__}(…)")
+    if not isinstance(detector, Detector | Panel):
+        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {type(detector).__name__}")
+    several = list(outliers) if isinstance(outliers, Sequence) and not isinstance(outliers, str) else [outliers]
+    for what, images in [("inliers", inliers), *(("outliers", item) for item in several if outliers is not None)]:
+        if not isinstance(images, ImageSet | str | Path):
+            raise TypeError(
+                f"{what}: expected a farout.ImageSet, a name or a path, got {type(images).__name__}; "
+                "farout.ImageSet.from_arrays(images) makes a set of an array"
+            )
+
+
+def _outliers(
+    outliers: Images | Sequence[Images] | None, inliers: Images, spec: InliersSpec | None
+) -> dict[str, ImageSource]:
     if outliers is None:
-        return outliers_from((inliers and own_outliers(inliers.test)) or [DataSpec(name=name) for name in EVERYWHERE])
+        others = [DataSpec(name=name) for name in EVERYWHERE if name != getattr(inliers, "name", None)]
+        return outliers_from((spec and own_outliers(spec.test)) or others)
     given = [outliers] if isinstance(outliers, ImageSet | str | Path) else list(outliers)
     if not given:
         raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
-    live = {item.name: LiveImages(item) for item in given if isinstance(item, ImageSet)}
-    named = [TypeAdapter[DataSpec](Data).validate_python(str(item)) for item in given if not isinstance(item, ImageSet)]
-    if len(live) + len(named) < len(given):
-        raise ValueError("two outlier sets have the same name; give each its own")
-    return {**live, **outliers_from(named)}
+    sources: dict[str, ImageSource] = {}
+    for item in given:
+        made = _outlier(item)
+        if twice := made.keys() & sources.keys():
+            raise ValueError(f"two outlier sets are called {', '.join(twice)}; give each its own name")
+        sources |= made
+    return sources
+
+
+def _outlier(images: Images) -> dict[str, ImageSource]:
+    """One outlier set by its label."""
+    if isinstance(images, ImageSet):
+        return {images.name: LiveImages(images)}
+    return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
 
 
 def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Subject]:
@@ -80,9 +109,11 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Su
             val = inliers.val.load() if inliers.val else None
             bar.total(len(train) * bool(detector.needs("train")) + (len(val) if val else 0))
             detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
+        if not detector.fitted:
+            raise NotFitted(
+                f"{detector} is not fitted, and these inliers have no training split: call panel.fit(train, val) first"
+            )
         return [PanelSubject(label, detector) for label in detector.detectors]
-    if not isinstance(detector, Detector):
-        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {type(detector).__name__}")
     if train is not None:
         detector.fit(train)
     return [ImageSubject(detector.name, detector, None)]

@@ -29,7 +29,7 @@ class Bar:
 @contextmanager
 def watching() -> Iterator[Bar]:
     """A bar while this lasts."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = (TextColumn("left"), TimeRemainingColumn())
     with Progress(*columns, *left, console=Console(stderr=True), transient=True) as progress:
         yield Bar(progress)

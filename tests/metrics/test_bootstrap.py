@@ -11,6 +11,7 @@ from farout.metrics import (
     auroc_interval,
     bootstrap,
     bootstrap_interval,
+    bootstrap_intervals,
     detection_accuracy,
     fpr_at_95_id_recall,
     fpr_at_95_ood_recall,
@@ -38,12 +39,42 @@ def scores(request):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_counts_give_what_the_resampled_scores_give(name, scores):
-    metric = METRICS[name]
-    counted = bootstrap_interval(metric, *scores, resamples=60, seed=3)
-    called = bootstrap_interval(lambda x, y: metric(x, y), *scores, resamples=60, seed=3)
-    assert counted == pytest.approx(called, abs=1e-14)
-    assert counted.value == pytest.approx(metric(*scores), abs=1e-14)
-    assert counted.low < counted.high
+    metric, on_counts = METRICS[name], bootstrap._on_counts(METRICS[name])
+    distinct = np.unique(np.concatenate(scores))
+    (drawn,) = bootstrap._resampled_counts(*bootstrap._binned(*map(np.sort, scores)), 25, seed=3)
+    inliers, outliers = (np.diff(counts, axis=1) for counts in drawn)
+    assert (inliers.sum(1) == scores[0].size).all()
+    assert (outliers.sum(1) == scores[1].size).all()
+    called = [metric(np.repeat(distinct, x), np.repeat(distinct, y)) for x, y in zip(inliers, outliers, strict=True)]
+    assert np.allclose(on_counts(drawn), called, rtol=0, atol=1e-14)
+    assert len(set(called)) > 1
+
+
+def test_resampled_counts_have_the_multinomial_mean_and_variance():
+    x, y = np.array([50, 30, 20]), np.array([10, 0, 90])
+    draws = list(bootstrap._resampled_counts(x, y, 20_000, seed=0))
+    for side, counts in ((0, x), (1, y)):
+        drawn = np.concatenate([np.diff(block[side], axis=1) for block in draws])
+        share = counts / 100
+        assert drawn.mean(0) == pytest.approx(counts, abs=0.2)
+        assert drawn.var(0) == pytest.approx(100 * share * (1 - share), rel=0.05, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "min rank"])  # an extreme: bins are too coarse
+def test_bins_change_intervals_by_less_than_a_tenth(name, monkeypatch):
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=9000), rng.normal(1.5, 1.2, size=9000)
+    binned = bootstrap_interval(METRICS[name], *scores, resamples=2000)
+    monkeypatch.setattr(bootstrap, "_EXACT", 10**9)
+    exact = bootstrap_interval(METRICS[name], *scores, resamples=2000, seed=1)
+    assert binned.value == exact.value
+    width = exact.high - exact.low
+    assert (binned.low, binned.high) == pytest.approx((exact.low, exact.high), abs=0.1 * width)
+
+
+def test_several_metrics_share_the_resamples(scores):
+    together = bootstrap_intervals(METRICS, *scores, resamples=100)
+    assert together == {name: bootstrap_interval(metric, *scores, resamples=100) for name, metric in METRICS.items()}
 
 
 @pytest.mark.parametrize("name", ["auroc", "aupr", "fpr at id recall", "detection accuracy"])

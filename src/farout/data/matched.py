@@ -23,7 +23,7 @@ class Matched(ImageSet):
     """Another set's images, resized (bilinear, antialiased), grey repeated or colour turned grey; 8-bit values."""
 
     def __init__(self, parent: ImageSet, shape: tuple[int, int, int]) -> None:
-        self.parent, self.shape = parent, tuple(shape)
+        self.parent, self.shape = parent, (shape[0], shape[1], shape[2])
         self.name, self.labels, self.classes = parent.name, parent.labels, parent.classes
 
     def __len__(self) -> int:

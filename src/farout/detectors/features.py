@@ -17,7 +17,8 @@ from farout.detectors.catalog import register
 class KNN(PostHoc):
     """Distance to the k-th nearest training feature, all features scaled to length 1 (Sun et al. 2022, eq. 3).
 
-    A float32 product proposes a few more than k neighbours, float64 differences decide among them.
+    A float32 product proposes a few more than k neighbours, float64 differences decide among them; where rounding may
+    have hidden a neighbour (features in very tight clusters), a float64 product proposes again.
     """
 
     name: ClassVar[str] = "knn"
@@ -29,10 +30,12 @@ class KNN(PostHoc):
     """Proposed neighbours beyond k: covers the order errors of the float32 product."""
     BLOCK: ClassVar[int] = 16384
     """Rows of the bank compared at a time."""
+    ROWS: ClassVar[int] = 64
+    """Rows scored at a time: their neighbours are [ROWS, k + SPARE, D] in float64."""
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"k must be at least 1, got {self.k}")
+        if not isinstance(self.k, int) or self.k < 1:
+            raise ValueError(f"k must be a whole number of at least 1, got {self.k!r}")
 
     def check_fit(self, total: int, labelled: bool) -> None:
         if total < self.k:
@@ -45,32 +48,55 @@ class KNN(PostHoc):
         return self
 
     def score(self, activations: Activations) -> Tensor:
-        bank, lengths = self.fitted("bank"), self.fitted("lengths")
-        query = activations.features.double() / _lengths(activations.features)[:, None]
-        near = self._propose(query.to(bank.dtype), bank, lengths)
-        neighbours = bank[near].double() / lengths[near][..., None]  # [B, k + spare, D]
+        features = activations.features.double()
+        unit = features / _divisors(_lengths(features))[:, None]
+        return torch.cat([self._distances(part) for part in unit.split(self.ROWS)])
+
+    def _distances(self, query: Tensor) -> Tensor:
+        """Distance of every row to its k-th neighbour."""
+        near, last = self._propose(query.to(self.fitted("bank").dtype))
+        distances = self._kth(query, near)
+        if near.shape[1] < len(self.fitted("bank")):
+            reached = (query.square().sum(1) - distances.square()) / 2
+            unsure = reached < last + 2 * query.shape[1] ** 0.5 * torch.finfo(last.dtype).eps
+            if unsure.any():
+                again, _ = self._propose(query[unsure])
+                distances = distances.masked_scatter(unsure, self._kth(query[unsure], again))
+        return distances
+
+    def _kth(self, query: Tensor, near: Tensor) -> Tensor:
+        neighbours = self.fitted("bank")[near].double() / _divisors(self.fitted("lengths"))[near][..., None]
         distances: Tensor = (neighbours - query[:, None]).norm(dim=2).sort(dim=1).values
         return distances[:, self.k - 1]
 
-    def _propose(self, query: Tensor, bank: Tensor, lengths: Tensor) -> Tensor:
-        """Indices [B, k + spare] of the largest cosines, kept while running through the bank block by block."""
+    @torch.no_grad()
+    def _propose(self, query: Tensor) -> tuple[Tensor, Tensor]:
+        """Indices [B, k + spare] of the nearest rows as far as the query's precision tells, and the last's closeness.
+
+        Closeness is q·b − |b|²/2, which orders as −|q − b| does and, unlike the cosine, also for b = 0.
+        """
+        bank, lengths = self.fitted("bank"), self.fitted("lengths")
         count = min(self.k + self.SPARE, len(bank))
-        best, near = (
-            query.new_empty(len(query), 0),
-            torch.empty(len(query), 0, dtype=torch.long, device=query.device),
-        )
+        best = query.new_empty(len(query), 0)
+        near = torch.empty(len(query), 0, dtype=torch.long, device=query.device)
         for part in chunks(len(bank), self.BLOCK):
-            cosines = query @ bank[part].T / lengths[part].to(query.dtype)
+            closeness = query @ bank[part].to(query.dtype).T / _divisors(lengths[part]).to(query.dtype)
+            closeness -= (lengths[part] > 0) / 2
             here = torch.arange(part.start, part.stop, device=query.device).expand(len(query), -1)
-            best, near = torch.cat([best, cosines], 1), torch.cat([near, here], 1)
+            best, near = torch.cat([best, closeness], 1), torch.cat([near, here], 1)
             best, order = best.topk(min(count, best.shape[1]), dim=1)
             near = near.gather(1, order)
-        return near
+        return near, best[:, -1]
 
 
 def _lengths(features: Tensor) -> Tensor:
-    """Euclidean lengths in float64; 1 for the zero vector, which so stays zero."""
-    lengths = features.double().norm(dim=1)
+    """Euclidean lengths in float64."""
+    lengths: Tensor = features.double().norm(dim=1)
+    return lengths
+
+
+def _divisors(lengths: Tensor) -> Tensor:
+    """What scales to length 1: the length, or 1 for the zero vector, which so stays zero."""
     return torch.where(lengths > 0, lengths, 1.0)
 
 
@@ -96,6 +122,11 @@ class MDS(PostHoc):
         present, classes = labels.unique(return_inverse=True)
         means = _class_means(activations, classes, len(present))
         whitener = _whitener(_covariance(activations, means, classes))
+        if not whitener.shape[1]:
+            raise ValueError(
+                f"mds: the features of {len(activations)} training images do not vary within {len(present)} classes; "
+                "give more images per class"
+            )
         self.state = {"whitener": whitener, "means": means @ whitener}
         return self
 

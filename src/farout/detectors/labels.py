@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from farout.core import Detector, PostHoc
@@ -32,7 +33,7 @@ def label(detectors: Sequence[str | PostHoc] | Mapping[str, str | PostHoc]) -> d
 
 def describe(detector: PostHoc) -> str:
     """Name with the parameters that are not at their defaults: knn(k=10)."""
-    defaults = type(detector)().params
+    defaults = {field.name: field.default for field in dataclasses.fields(detector)}
     changed = {key: value for key, value in detector.params.items() if value != defaults[key]}
     return detector.name + (f"({', '.join(f'{key}={value}' for key, value in changed.items())})" if changed else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,6 +44,7 @@ class Entropy(PostHoc):
     def score(self, activations: Activations) -> Tensor:
         rest, weights = tail(activations.logits)
         gaps = activations.logits.double() - activations.logits.double().amax(1, keepdim=True)
+        gaps = gaps.where(weights > 0, 0.0)  # a logit of −∞ has no part in the entropy
         return rest.log1p() - (weights * gaps).sum(1) / (1 + rest)
 
 
@@ -66,8 +68,8 @@ class EBO(PostHoc):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be positive, got {self.temperature}")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
 
     def score(self, activations: Activations) -> Tensor:
         return -self.temperature * (activations.logits.double() / self.temperature).logsumexp(1)

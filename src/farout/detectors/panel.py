@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -65,6 +65,7 @@ class Panel:
         """
         for split, images in (("train", train), ("val", val)):
             self.check_fit(split, images)
+        self.validation = {}
         if train is not None and self.needs("train"):
             self.fit_from(self._table(train, self.needs("train"), progress), train.labels, "train")
         if val is not None:
@@ -114,9 +115,9 @@ class Panel:
         """Scores by label, float64 [N], larger = more outlying; one forward pass per image."""
         name = images.name if isinstance(images, ImageSet) else "images"
         batches = iter(images) if isinstance(images, ImageSet) else (images[part] for part in chunks(len(images)))
-        parts = [self._score_batch(images[:0])] if not isinstance(images, ImageSet) else []
+        parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
         for batch in batches:
-            parts.append(self._score_batch(batch))
+            parts.append(self.score_activations(self.activations(batch)))
             if progress:
                 progress(len(batch))
         return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
@@ -127,9 +128,7 @@ class Panel:
             raise ValueError(f"recall must lie in (0, 1], got {recall}; use 0.95 instead of 95")
         if not self.validation:
             raise NotFitted("thresholds need inlier validation scores: call fit(train, val=...) first")
-        return {
-            key: float(np.quantile(scores, recall, method="inverted_cdf")) for key, scores in self.validation.items()
-        }
+        return {key: _threshold(scores, recall) for key, scores in self.validation.items()}
 
     def __getitem__(self, name: str) -> Detector:
         """One member as a detector that reads images."""
@@ -140,7 +139,8 @@ class Panel:
     @torch.inference_mode()
     def activations(self, images: Tensor) -> Activations:
         """One forward pass in evaluation mode, without gradients."""
-        activations: Activations = self.network.eval()(as_images(images, self.network.device))
+        with self.network.evaluating():
+            activations: Activations = self.network(as_images(images, self.network.device))
         return activations
 
     @torch.inference_mode()
@@ -148,11 +148,6 @@ class Panel:
         """Scores by label from activations that are there already."""
         rows = len(activations)
         return {key: as_scores(d.score(activations), rows, key) for key, d in self.detectors.items()}
-
-    def _score_batch(self, images: Tensor) -> Scores:
-        if not len(images):
-            return {key: np.empty(0) for key in self.detectors}
-        return self.score_activations(self.activations(images))
 
     def _table(self, images: ImageSet, needs: frozenset[str], progress: Progress | None) -> Activations:
         table, start = Table(len(images)), 0
@@ -179,7 +174,7 @@ class Panel:
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:
         """Read a panel that `save` wrote; `network` must be the one it was fitted with."""
-        with safe_open(str(path), framework="pt") as file:
+        with _opened(path) as file:
             facts = _facts(file.metadata(), path)
         if facts["network"] != network.digest:
             digests = f"{facts['network'][:12]}…, this one is {network.digest[:12]}…"
@@ -190,17 +185,22 @@ class Panel:
 
     def load_state(self, path: str | Path) -> None:
         """Take over what a panel of the same detectors saved; the caller knows that the network is the same."""
-        with safe_open(str(path), framework="pt") as file:
+        with _opened(path) as file:
             facts = _facts(file.metadata(), path)
-            mine = {name: detector.identity() for name, detector in self.detectors.items()}
+            mine = json.loads(json.dumps({name: detector.identity() for name, detector in self.detectors.items()}))
             if facts["detectors"] != mine:
                 raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
+            validation: Scores = {}
+            states: dict[str, dict[str, Tensor]] = {name: {} for name in self.detectors}
             for key in file.keys():  # noqa: SIM118
                 name, _, rest = key.partition("/")
                 if rest == "/validation":
-                    self.validation[name] = file.get_tensor(key).numpy()
+                    validation[name] = file.get_tensor(key).numpy()
                 else:
-                    self.detectors[name].state[rest] = file.get_tensor(key).to(self.network.device)
+                    states[name][rest] = file.get_tensor(key).to(self.network.device)
+        self.validation = validation
+        for name, detector in self.detectors.items():
+            detector.state = states[name]
 
 
 class Member(Detector):
@@ -210,17 +210,32 @@ class Member(Detector):
         self.panel, self.name = panel, label
 
     def fit(self, images: ImageSet) -> None:
-        Panel(self.panel.network, {self.name: self.panel.detectors[self.name]}).fit(images, images)
+        detector = self.panel.detectors[self.name]
+        if detector.fits_on is not None:
+            splits = {detector.fits_on: images}
+            Panel(self.panel.network, {self.name: detector}).fit(splits.get("train"), splits.get("val"))
 
     def score(self, images: Tensor) -> Tensor:
-        with torch.inference_mode(not images.requires_grad):
-            return self.panel.detectors[self.name].score(
-                self.panel.network.eval()(images.to(self.panel.network.device))
-            )
+        detector, network = self.panel.detectors[self.name], self.panel.network
+        images = as_images(images, network.device)
+        with torch.inference_mode(not images.requires_grad), network.evaluating():
+            return detector.score(network(images)) if len(images) else images.new_empty(0, dtype=torch.float64)
 
     def identity(self) -> dict[str, Any]:
         """The detector's identity and the network it reads."""
         return {**self.panel.detectors[self.name].identity(), "network": self.panel.network.digest}
+
+
+def _threshold(scores: NDArray[np.float64], recall: float) -> float:
+    shares = np.arange(1, len(scores) + 1) / len(scores)
+    return float(np.sort(scores)[np.searchsorted(shares, recall)])
+
+
+def _opened(path: str | Path) -> Any:
+    try:
+        return safe_open(str(path), framework="pt")
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a saved panel ({error})") from error
 
 
 def _facts(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Metrics of out-of-distribution detection. Inlier scores come first; larger scores are more outlying."""
 
-from farout.metrics.bootstrap import bootstrap_interval
+from farout.metrics.bootstrap import bootstrap_interval, bootstrap_intervals
 from farout.metrics.density import overlap
 from farout.metrics.detection import (
     aupr,
@@ -19,6 +19,7 @@ __all__ = [
     "auroc",
     "auroc_interval",
     "bootstrap_interval",
+    "bootstrap_intervals",
     "detection_accuracy",
     "fpr_at_95_id_recall",
     "fpr_at_95_ood_recall",

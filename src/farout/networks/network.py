@@ -55,6 +55,8 @@ class Network(nn.Module):
         self.side = side or side_of(module)
         self.register_buffer("mean", _per_channel(mean, module, "mean"), persistent=False)
         self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)
+        if self.mean.shape != self.std.shape:
+            raise ValueError(f"mean and std must have as many numbers, got mean={mean!r} and std={std!r}")
         if not (self.std > 0).all():
             raise ValueError(f"std must be positive, got {self.std.flatten().tolist()}")
         self.block_names = tuple(getattr(module, "block_names", ()) if blocks is None else blocks)
@@ -76,6 +78,14 @@ class Network(nn.Module):
             raise RuntimeError(
                 f"the head {self.head_name!r} did not run in this forward pass; name the right one with head="
             )
+        if kept["logits"].ndim != 2 or len(kept["logits"]) != len(images):
+            raise RuntimeError(
+                f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {len(images)} images, "
+                "expected logits [B, C]; name the layer that gives them with head="
+            )
+        silent = [name for name in self.block_names if f"block:{name}" not in kept]
+        if silent:
+            raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
         blocks = {name: kept[f"block:{name}"] for name in self.block_names}
         return Activations(kept["logits"], kept["features"].flatten(1), blocks)
 
@@ -131,14 +141,33 @@ class Network(nn.Module):
         return parts[name]
 
     @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """While this lasts, every part is in evaluation mode; afterwards each is in the mode it was in before."""
+        training = [part for part in self.modules() if part.training]
+        self.eval()
+        try:
+            yield
+        finally:
+            for part in training:
+                part.training = True
+
+    @contextmanager
     def _keeping(self, kept: dict[str, Tensor]) -> Iterator[None]:
-        """While this lasts, the head's input and output and the blocks' outputs are written to `kept`."""
+        """While this lasts, the head's input and output and the blocks' outputs are written to `kept`.
+
+        Outputs are copied, because a layer that follows may work in place.
+        """
 
         def keep_head(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            kept["features"], kept["logits"] = inputs[0], output
+            kept["features"], kept["logits"] = inputs[0], output.clone()
 
         def keep_block(name: str) -> Any:
-            return lambda _module, _inputs, output: kept.__setitem__(f"block:{name}", output)
+            def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Any) -> None:
+                if not isinstance(output, Tensor):
+                    raise TypeError(f"block {name!r} gives a {type(output).__name__}, expected a tensor")
+                kept[f"block:{name}"] = output.clone()
+
+            return keep
 
         hooks = [self._submodule(self.head_name).register_forward_hook(keep_head)]
         hooks += [self._submodule(name).register_forward_hook(keep_block(name)) for name in self.block_names]
@@ -154,7 +183,7 @@ class Network(nn.Module):
         linears = {name: part for name, part in self.module.named_modules() if name and isinstance(part, nn.Linear)}
         outputs: dict[str, Tensor] = {}
         hooks = [
-            part.register_forward_hook(lambda _m, _i, output, name=name: outputs.__setitem__(name, output))
+            part.register_forward_hook(lambda _m, _i, output, name=name: outputs.__setitem__(name, output.clone()))
             for name, part in linears.items()
         ]
         try:
@@ -187,6 +216,8 @@ class Network(nn.Module):
             if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 2:
                 got = f"shape {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
                 raise ValueError(f"{type(self.module).__name__} must give logits [B, C], got {got} for two images")
+            if logits.isnan().any():
+                raise ValueError(f"{type(self.module).__name__} gives NaN for a grey image; are its weights sound?")
             return logits
         raise ValueError(
             f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images "
@@ -210,8 +241,9 @@ def _per_channel(value: float | Sequence[float], module: nn.Module, what: str) -
     """The normaliser's numbers as [1, C, 1, 1]; a single number is repeated for every input channel."""
     numbers = torch.as_tensor(value, dtype=torch.float32).flatten()
     if len(numbers) == 1:
-        first = next((part for part in module.modules() if isinstance(part, nn.Conv2d)), None)
-        numbers = numbers.repeat(first.in_channels if first is not None else 3)
+        convolutions = (part.in_channels for part in module.modules() if isinstance(part, nn.Conv2d))
+        given = 1 if isinstance(value, Sequence) else 3
+        numbers = numbers.repeat(next((channels for channels in convolutions if channels in (1, 3)), given))
     if len(numbers) not in (1, 3) or not numbers.isfinite().all():
         raise ValueError(f"{what} must be one finite number per channel (1 or 3), got {value!r}")
     return numbers.view(1, -1, 1, 1)

@@ -113,23 +113,30 @@ def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[str, Any]:
     line: dict[str, Any] = {"network": pair.network, "seed": pair.seed, "detector": pair.detector}
     line |= {"outliers": pair.outliers, "n_inliers": len(inliers), "n_outliers": len(outliers)}
     intervals = {"auroc": metrics.auroc_interval(inliers, outliers)}
-    for name, metric in BOOTSTRAPPED.items():
-        intervals[name] = metrics.bootstrap_interval(metric, inliers, outliers, resamples=RESAMPLES)
+    intervals |= metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
     for name, interval in intervals.items():
         line |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
     return line
 
 
 def _overview(frame: pd.DataFrame) -> Table:
-    """AUROC by detector and outlier set, mean over seeds; best first."""
-    wide = frame.pivot_table(index=["network", "detector"], columns="outliers", values="auroc", sort=False)
-    wide["mean"] = wide.mean(axis=1)
-    wide = wide.sort_values("mean", ascending=False).reset_index()
-    wide.columns.name = None
+    """AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
+    value, low, high = (_wide(frame, name) for name in ("auroc", "auroc_low", "auroc_high"))
+    columns = [(name, value[name]) for name in value]
+    seeds = frame["seed"].nunique()
+    if seeds == 1:
+        bounds = (((f"{name}_low", low[name]), (f"{name}_high", high[name])) for name in value)
+        columns = [column for pair, both in zip(columns, bounds, strict=True) for column in (pair, *both)]
+    wide = pd.DataFrame({**dict(columns), "mean": value.mean(axis=1, skipna=False)})
+    wide = wide.sort_values("mean", ascending=False, kind="stable").reset_index()
     caption = "AUROC by outlier set; 0.5 is chance, below 0.5 outliers look more normal than inliers."
-    if frame["seed"].nunique() > 1:
-        caption += f" Mean over {frame['seed'].nunique()} seeds."
+    caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
     return Table("clean_auroc", "AUROC at a glance", caption, wide)
+
+
+def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
+    """One line per detector, one column per outlier set."""
+    return frame.pivot_table(index=["network", "detector"], columns="outliers", values=values, sort=False)
 
 
 def _details(frame: pd.DataFrame) -> Table:
@@ -145,13 +152,14 @@ def _details(frame: pd.DataFrame) -> Table:
 def _densities(results: Results, pairs: list[Pair]) -> list[Densities]:
     figures = []
     caption = "Scores of inliers and outliers; a good detector keeps them apart, outliers to the right."
+    seeds = {pair.seed for pair in pairs}
     for network, seed in dict.fromkeys((pair.network, pair.seed) for pair in pairs):
         panels: dict[str, dict[str, Array]] = {}
         for pair in pairs:
             if (pair.network, pair.seed) == (network, seed):
                 curves = panels.setdefault(pair.detector, {"inliers": results.scores(pair.inlier_row)})
                 curves[pair.outliers] = results.scores(pair.outlier_row)
-        title = f"Scores, {network or 'own networks'}"
+        title = f"Scores, {network or 'own networks'}" + (f", seed {seed}" if len(seeds) > 1 else "")
         figures.append(Densities(f"densities_{network}_{seed}", title, caption, panels))
     return figures
 

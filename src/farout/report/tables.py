@@ -11,6 +11,9 @@ from farout.protocols import PROTOCOLS
 from farout.protocols.summary import Summary, Table
 from farout.study.results import Results
 
+SHOWN = 5
+"""Reasons of failures that a text names."""
+
 
 def summaries(results: Results) -> dict[str, Summary]:
     """What every protocol of the run makes of the scores that are there."""
@@ -28,10 +31,18 @@ def text(results: Results) -> str:
     for summary in summaries(results).values():
         for table in summary.tables[:1]:
             lines += ["", table.title, readable(table.frame).to_string(index=False)]
-    pending, failed = len(results.pending()), len(results.failures())
-    if pending:
-        lines += ["", f"{pending} of {len(results.rows)} results are missing, {failed} of them failed"]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_missing(results)])
+
+
+def _missing(results: Results) -> list[str]:
+    """How many results are missing, and why the first few of them failed."""
+    pending, failures = len(results.pending()), results.failures()
+    if not pending:
+        return []
+    reasons = list(dict.fromkeys(trace.strip().splitlines()[-1] for _, trace in failures.values()))
+    more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
+    count = f"{pending} of {len(results.rows)} results are missing, {len(failures)} of them failed"
+    return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -45,7 +56,8 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
         values = [_number(value) for value in frame[name]]
         if f"{name}_low" in frame:
             bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
-            values = [f"{v} [{_number(a)}, {_number(b)}]" for v, (a, b) in zip(values, bounds, strict=True)]
+            intervals = ["" if a != a else f" [{_number(a)}, {_number(b)}]" for a, b in bounds]
+            values = [value + interval for value, interval in zip(values, intervals, strict=True)]
         columns[name] = values
     return pd.DataFrame(columns)
 

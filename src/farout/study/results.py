@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.study.cell import Entry
+from farout.study.cell import Cell, Entry
 from farout.study.store import Store
 from farout.study.study import Study
 
@@ -24,13 +24,25 @@ class Row(NamedTuple):
     cell: str
     title: str
     tags: Mapping[str, str]
+    requires: Sequence[str] = ()
+    """The cells it is computed from."""
 
 
 def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
     """Say in the store what the run is made of, so that it can be read without the study's parts."""
-    rows = [{"protocol": e.protocol, "cell": e.cell.id, "title": e.cell.title, "tags": dict(e.tags)} for e in entries]
+    rows = [
+        Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [need.id for need in _needs(e.cell)])._asdict()
+        for e in entries
+    ]
     facts = {"name": study.name, "budget": study.budget, "protocols": study.protocols, "spec": study.spec}
     store.put_json(PLAN, {"format": 1, "rows": rows, **facts})
+
+
+def _needs(cell: Cell) -> Iterator[Cell]:
+    """All that the cell is computed from, what comes first first."""
+    for need in cell.requires:
+        yield from _needs(need)
+        yield need
 
 
 class Results:
@@ -41,7 +53,7 @@ class Results:
         path = self.store.root / PLAN
         if not path.is_file():
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
-        plan = json.loads(path.read_text())
+        plan = _read(path)
         self.name: str = plan["name"]
         self.budget: str = plan["budget"]
         self.protocols: list[str] = plan["protocols"]
@@ -57,10 +69,25 @@ class Results:
         return [row for row in self.rows if not self.store.has(row.cell)]
 
     def failures(self) -> dict[str, tuple[Row, str]]:
-        """The rows that failed when last tried, with the traceback."""
-        found = {row.cell: (row, self.store.failure(row.cell)) for row in self.pending()}
-        return {cell: (row, failure["traceback"]) for cell, (row, failure) in found.items() if failure}
+        """The rows that failed when last tried, with the traceback of the first cell on their way that did."""
+        found: dict[str, tuple[Row, str]] = {}
+        for row in self.pending():
+            tried = (self.store.failure(cell) for cell in (*row.requires, row.cell) if not self.store.has(cell))
+            failure = next((failure for failure in tried if failure), None)
+            if failure:
+                found[row.cell] = row, failure["traceback"]
+        return found
 
     def scores(self, row: Row) -> NDArray[np.float64]:
         """The scores of one row."""
         return self.store.scores(row.cell)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        plan: dict[str, Any] = json.loads(path.read_text())
+        if plan["format"] == 1:
+            return plan
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is damaged ({error}); the same run command writes it again") from error
+    raise ValueError(f"{path} has format {plan['format']}, this version reads format 1")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import (
@@ -17,11 +18,15 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
+from farout.data.catalog import DATASETS
 from farout.registry import unknown
 
 Budget = Literal["quick", "standard", "full"]
 BUDGETS: tuple[Budget, ...] = ("quick", "standard", "full")
+
+T = TypeVar("T")
 
 
 class Spec(BaseModel):
@@ -48,7 +53,7 @@ def _named(value: Any) -> Any:
 class DataSpec(Spec):
     """One image set: a named set, an .npz file or a folder."""
 
-    name: str
+    name: str = Field(min_length=1)
     split: str = "test"
     limit: PositiveInt | None = None
     label: str | None = None
@@ -57,7 +62,7 @@ class DataSpec(Spec):
 
 def _data(value: Any, info: ValidationInfo) -> Any:
     """ "toy:test/ood_cls" is short for {name: toy, split: test/ood_cls}; paths start from the study's folder."""
-    if isinstance(value, str) and value.find(":") > 1:  # not a drive letter
+    if isinstance(value, str) and value.find(":") > 1 and not _path(value, info).exists():  # nor a drive letter
         name, _, split = value.rpartition(":")
         value = {"name": name, "split": split}
     value = _named(value)
@@ -67,9 +72,14 @@ def _data(value: Any, info: ValidationInfo) -> Any:
 
 
 def _rooted(name: str, info: ValidationInfo) -> str:
-    """A path, taken from the study's folder, where there is one; else the name as it is."""
-    path = Path((info.context or {}).get("folder", ".")) / Path(name).expanduser()
-    return str(path.resolve()) if path.exists() or Path(name).suffix else name
+    """A path, taken from the study's folder, where there is one and no set has that name; else the name as it is."""
+    path = _path(name, info)
+    is_path = bool(name) and name not in DATASETS and (path.exists() or bool(Path(name).suffix))
+    return str(path.resolve()) if is_path else name
+
+
+def _path(name: str, info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", ".")) / Path(name).expanduser()
 
 
 Data = Annotated[DataSpec, BeforeValidator(_data)]
@@ -91,7 +101,7 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, dict) or "split" in value:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
-    if path.exists():
+    if path.is_absolute() and path.exists():
         splits = [split for split in splits if (path / split).is_dir()] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 
@@ -146,16 +156,33 @@ class DetectorSpec(Spec):
         return {key: item for key, item in value.items() if key not in params} | {"params": params}
 
 
+def _folder_name(name: str) -> str:
+    """A study's name is the name of its folder of results."""
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ValueError(
+            f"a study's name starts with a letter or digit and holds letters, digits, '_', '.' and '-' only, got "
+            f"{name!r}; give it one with name: (by default it is the file's name)"
+        )
+    return name
+
+
+def _distinct(items: list[T]) -> list[T]:
+    twice = [item for item in dict.fromkeys(items) if items.count(item) > 1]
+    if twice:
+        raise ValueError(f"{', '.join(map(str, twice))} stands there twice")
+    return items
+
+
 class StudySpec(Spec):
     """A study: which detectors, on which networks, against which images, by which protocols."""
 
-    name: str = Field(pattern=r"^[\w.-]+$")
+    name: Annotated[str, AfterValidator(_folder_name)]
     inliers: InlierSplits
     outliers: list[Data] = Field(default_factory=list)
     networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list)
     detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1)
-    protocols: list[str] = ["clean"]
-    seeds: list[int] = Field(default=[0], min_length=1)
+    protocols: Annotated[list[str], AfterValidator(_distinct)] = Field(default=["clean"], min_length=1)
+    seeds: Annotated[list[int], AfterValidator(_distinct)] = Field(default=[0], min_length=1)
     budget: Budget = "standard"
 
     @classmethod
@@ -164,7 +191,7 @@ class StudySpec(Spec):
         path = Path(path)
         try:
             value = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        except (OSError, ValueError, yaml.YAMLError) as error:
             raise ValueError(f"cannot read the study {path}: {error}") from error
         if not isinstance(value, dict):
             raise ValueError(f"the study {path} must be a mapping (name:, inliers:, …), got {type(value).__name__}")
@@ -175,7 +202,10 @@ class StudySpec(Spec):
 
 
 def _problems(error: ValidationError) -> str:
-    lines = (
-        f"  {'.'.join(map(str, e['loc'])) or 'study'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
-    )
-    return "\n".join(lines)
+    return "\n".join(f"  {'.'.join(map(str, e['loc'])) or 'study'}: {_problem(e)}" for e in error.errors())
+
+
+def _problem(error: ErrorDetails) -> str:
+    if error["type"] == "model_type":
+        return f"expected a name or a mapping, got {error['input']!r}"
+    return error["msg"].removeprefix("Value error, ")

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from farout.core import PostHoc
+from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.detectors.catalog import catalog
 from farout.detectors.labels import label
+from farout.registry import UnknownName
 from farout.study.budget import SHARED
 from farout.study.fitting import FitCell
 from farout.study.sources import (
@@ -22,9 +23,13 @@ from farout.study.sources import (
     StoredNetwork,
     some,
 )
-from farout.study.spec import Budget, DataSpec, InliersSpec, NetworkSpec, StudySpec
+from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, NetworkSpec, StudySpec
 from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 from farout.study.training import TrainCell, TrainedNetwork
+
+
+TABLE_WORDS = ("", "inliers", "network", "detector", "mean")
+"""Columns and tags that tables have besides the outlier sets."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,24 @@ class Study:
         return some(MatchedImages(images, self.inliers.test.load().shape), count)
 
     def check(self) -> None:
-        """Errors that can be known before the work: a set that cannot be read, or a split that cannot serve to fit."""
+        """Errors that can be known before the work: a name that stands for two things, a set that cannot be read, or
+        a split that cannot serve to fit."""
+        self._check_names()
         for images in (self.inliers.test, *self.outliers.values()):
             images.load()
         for subject, _ in self.subjects:
             subject.check()
+
+    def _check_names(self) -> None:
+        """Results are told apart by these names, and tables have columns called after the outlier sets."""
+        names = [(subject.network, seed, subject.label) for subject, seed in self.subjects]
+        for network, _, label in dict.fromkeys(name for name in names if names.count(name) > 1):
+            where = f" on {network!r}" if network else ""
+            raise ValueError(f"two detectors{where} are called {label!r}; give each (or its network) a label:")
+        columns = {*TABLE_WORDS, *(f"{name}_{end}" for name in ("mean", *self.outliers) for end in ("low", "high"))}
+        for name in self.outliers:
+            if name in columns:
+                raise ValueError(f"an outlier set cannot be called {name!r}: tables use that word; name it otherwise")
 
 
 def from_spec(spec: StudySpec) -> Study:
@@ -121,19 +139,31 @@ def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tupl
     channels, side, _ = images.shape
     if item.train is None:
         classes = item.classes or len(images.classes)
-        return [(StoredNetwork(item, label, classes, item.side or side, channels), spec.seeds[0])]
+        stored = StoredNetwork(item, label, classes, item.side or side, channels)
+        stored.identity()  # reads the weights: better now than after the first hour
+        return [(stored, spec.seeds[0])]
     if inliers.train is None or inliers.val is None:
         raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split")
     epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
     item = item.model_copy(update={"train": item.train.model_copy(update={"epochs": epochs})})
-    cells = ((TrainCell(item, label, seed, inliers.train, inliers.val), seed) for seed in spec.seeds)
-    return [(TrainedNetwork(cell), seed) for cell, seed in cells]
+    cells = [TrainCell(item, label, seed, inliers.train, inliers.val) for seed in spec.seeds]
+    cells[0].untrained()  # so that a wrong name or normalizer is found now
+    return [(TrainedNetwork(cell), cell.seed) for cell in cells]
+
+
+def _detector(item: DetectorSpec) -> PostHoc | Detector:
+    try:
+        return catalog.create(item.name, **item.params)
+    except UnknownName:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"detector {item.name} with {item.params or 'no parameters'}: {error}") from error
 
 
 def _subjects(
     spec: StudySpec, inliers: Inliers, networks: list[tuple[NetworkSource, int]]
 ) -> list[tuple[Subject, int]]:
-    made = [(item, catalog.create(item.name, **item.params)) for item in spec.detectors]
+    made = [(item, _detector(item)) for item in spec.detectors]
     post_hoc = [(item, detector) for item, detector in made if isinstance(detector, PostHoc)]
     if post_hoc and not networks:
         names = ", ".join(item.name for item, _ in post_hoc)

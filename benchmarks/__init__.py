@@ -1,0 +1,1 @@
+"""Measurements: farout beside the physical limit and beside other libraries, in one run, as ratios."""

@@ -1,0 +1,7 @@
+"""All measurements, one after the other: `make bench`."""
+
+from benchmarks import engine, metrics, panel, startup
+
+if __name__ == "__main__":
+    for part in (startup, metrics, panel, engine):
+        part.main()

@@ -1,0 +1,278 @@
+"""The report: complete, harmless and self-contained, whatever things are called."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from written_runs import INLIERS, Outcome, Subject, write_run
+
+from farout.protocols.summary import Densities
+from farout.report import figures, html
+from farout.report.html import render, write_report
+from farout.study.results import PLAN, Results
+
+A, B = ("net", "0", "a"), ("net", "0", "b")
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style><b>&amp;</b>",
+    "{{ 7 * 7 }}{% raw %}",
+    "]]></svg>",
+]
+VOID = {"meta", "img", "br", "hr", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Reads a page: its elements, its text, and whether every tag is closed in its turn."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.cells: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+        if "td" in self.open:
+            self.cells[-1] += data
+
+    def tags(self) -> set[str]:
+        return {tag for tag, _ in self.elements}
+
+
+def outcomes(**changes: Outcome) -> dict[Subject, dict[str, Outcome]]:
+    """Two detectors on two sets, with these changes to the second."""
+    rng = np.random.default_rng(0)
+    first: dict[str, Outcome] = {INLIERS: rng.normal(size=30), "near": rng.normal(1, 1, 20), "far": rng.normal(5, 1, 20)}
+    second: dict[str, Outcome] = {**{name: rng.permutation(scores) for name, scores in first.items()}, **changes}  # type: ignore[arg-type]
+    return {A: first, B: second}
+
+
+def check(source: str) -> Page:
+    """The page, found to be balanced, without scripts and without anything from elsewhere."""
+    page = Page(source)
+    assert page.open == []
+    assert not page.tags() & {"script", "link", "iframe", "object", "embed", "base", "form", "a"}
+    policies = [attrs["content"] for _, attrs in page.elements if "http-equiv" in attrs]
+    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+    for _, attrs in page.elements:
+        assert not [key for key in attrs if key.startswith("on")]
+        for key in attrs.keys() & {"src", "href", "xlink:href", "data", "action", "srcset"}:
+            assert str(attrs[key]).startswith(("data:image/png;base64,", "#"))
+    assert not re.search(r"url\((?!#)|@import", source)
+    return page
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    results = write_run(tmp_path, outcomes(), name="mine", spec={"name": "mine", "detectors": ["ä"]})
+    source = render(results)
+    page = check(source)
+    words = "".join(page.texts)
+    assert "mine" in words
+    assert re.search(r"budget quick · protocols clean ·\s+6 of 6 results", words)
+    assert "results are missing" not in words
+    assert "What failed" not in words
+    assert [tag for tag, _ in page.elements].count("table") == 2
+    assert [tag for tag, _ in page.elements].count("svg") == 1
+    assert [tag for tag, _ in page.elements].count("img") == 3 * 8
+    assert "detectors:\n- ä\n" in words
+
+
+def test_the_cells_of_the_tables_are_the_figures(tmp_path: Path) -> None:
+    results = write_run(tmp_path, outcomes())
+    found = html.summaries(results)["clean"].tables[1].frame
+    page = Page(render(results))
+    for _, line in found.iterrows():
+        auroc, low, high = line[["auroc", "auroc_low", "auroc_high"]]
+        assert f"{auroc:.3f} [{low:.3f}, {high:.3f}]" in page.cells
+
+
+def test_what_cannot_be_told_from_the_best_is_bold(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inliers, near = rng.normal(size=200), rng.normal(1, 1, 200)
+    sets: dict[Subject, dict[str, Outcome]] = {
+        ("", "0", "best"): {INLIERS: inliers, "near": near},
+        ("", "0", "alike"): {INLIERS: inliers, "near": near + 1e-9},
+        ("", "0", "worse"): {INLIERS: inliers, "near": near - 1},
+    }
+    source = render(write_run(tmp_path, sets))
+    bold = re.findall(r'<tr><td>(\w+)</td>(?:<td>[^<]*</td>)*<td class="best">', source)
+    assert bold == ["best", "alike"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
+    sets = {"": outcomes()[A][INLIERS], name: outcomes()[A]["near"], "failed": f"Traceback\nValueError: {name}"}
+    subject = (name, "0", name)
+    results = write_run(tmp_path, {subject: sets, B: sets}, name=name, spec={"name": name})
+    source = render(results)
+    page = check(source)
+    assert name not in source
+    assert f"Traceback\nValueError: {name}" in "".join(page.texts)
+    assert name in page.cells
+    assert not [tag for tag, attrs in page.elements if tag == "img" and "alt" not in attrs]
+
+
+def test_the_legend_of_the_figure_is_escaped_too() -> None:
+    name = HOSTILE[0]
+    svg = figures.densities(Densities("d", "t", "c", {name: {"inliers": np.arange(5.0), name: np.arange(5.0)}}))
+    assert "<script" not in svg
+    assert svg.count("&lt;script&gt;alert(1)&lt;/script&gt;</text>") == 2
+
+
+@pytest.mark.parametrize("name", ["$x_$", r"$\frac$", "_hidden", "中文", "50%", "a\\b", "{x}"])
+def test_the_figure_writes_names_as_they_are(name: str) -> None:
+    svg = figures.densities(Densities("d", "t", "c", {"d": {"inliers": np.arange(5.0), name: np.arange(5.0)}}))
+    texts = [text.strip() for text in Page(svg).texts]
+    assert name in texts
+    assert "inliers" in texts
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.zeros(9),
+        np.full(9, 1e20),
+        np.full(9, -1e20),
+        np.linspace(0.4, 0.6, 9) * 1e-320,
+        np.linspace(1, 2, 9) * 1e-12,
+        np.array([-1.7e308, 0, 1.7e308]),
+        1e9 + np.linspace(0, 1e-3, 9),
+        np.array([3.0]),
+    ],
+)
+def test_scores_of_any_size_can_be_drawn(scores: np.ndarray) -> None:
+    svg = figures.densities(Densities("d", "t", "c", {"d": {"inliers": scores, "odd": scores}}))
+    assert svg.startswith("<svg")
+    assert "nan" not in svg.lower()
+
+
+def test_small_differences_are_drawn() -> None:
+    """Scores such as 1 − p of a sure network differ by little and still show two humps."""
+    apart = {"inliers": np.full(50, 1e-12), "odd": np.full(50, 3e-12)}
+    alike = {"inliers": np.full(50, 1e-12), "odd": np.full(50, 1e-12)}
+    drawn = [figures.densities(Densities("d", "t", "c", {"d": curves})) for curves in (apart, alike)]
+    paths = [re.findall(r'<path d="([^"]*)"[^>]*clip-path', svg) for svg in drawn]
+    assert paths[0][0] != paths[0][1]
+
+
+def test_a_set_has_one_color_in_all_panels() -> None:
+    """Also where a panel lacks some of the sets."""
+    x = np.arange(5.0)
+    panels = {"a": {"inliers": x, "late": x}, "b": {"inliers": x, "early": x, "late": x}}
+    svg = figures.densities(Densities("d", "t", "c", panels))
+    strokes = re.findall(r'clip-path="url\(#\w+\)" style="fill: none; stroke: (#\w+)', svg)
+    grey, late, early = figures.COLORS[:3]
+    assert [color for color in strokes if color in (grey, late, early)] == [late, early, late]
+
+
+def test_pictures_are_the_pixels() -> None:
+    rng = np.random.default_rng(0)
+    for image in (rng.integers(0, 256, (6, 5, 3), np.uint8), rng.integers(0, 256, (6, 5, 1), np.uint8)):
+        address = figures.png(image)
+        head, _, content = address.partition(",")
+        assert head == "data:image/png;base64"
+        again = np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
+        np.testing.assert_array_equal(again.reshape(image.shape), image)
+
+
+def test_a_failure_is_shown_with_its_traceback(tmp_path: Path) -> None:
+    trace = 'Traceback (most recent call last):\n  File "mine.py", line 3, in score\nValueError: 1 < 2 & "so"\n'
+    page = check(render(write_run(tmp_path, outcomes(near=trace))))
+    words = "".join(page.texts)
+    assert trace in words
+    assert re.search(r"1 of 6 results are missing, 1 of\s+them because they failed", words)
+    assert "score near by net: net, 0, b, near" in words
+
+
+def test_missing_results_are_announced(tmp_path: Path) -> None:
+    words = "".join(check(render(write_run(tmp_path, outcomes(near=None, far=None)))).texts)
+    assert "2 of 6 results are missing. What follows shows the others" in words
+    assert "4 of 6 results" in " ".join(words.split())
+
+
+def test_a_run_without_results(tmp_path: Path) -> None:
+    nothing: dict[Subject, dict[str, Outcome]] = {A: {INLIERS: None, "near": None}}
+    page = check(render(write_run(tmp_path, nothing)))
+    words = "".join(page.texts)
+    assert "No results yet." in words
+    assert "2 of 2 results are missing" in words
+    assert not page.tags() & {"table", "svg", "img"}
+
+
+def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
+    results = write_run(tmp_path / "run", outcomes())
+    for given, written in (("new/deep", "new/deep/report.html"), ("other/page.html", "other/page.html")):
+        path = write_report(results, tmp_path / given)
+        assert path == tmp_path / written
+        assert path.read_text(encoding="utf-8") == render(results)
+        csv = pd.read_csv(path.parent / "tables" / "clean.csv", float_precision="round_trip")
+        frame = html.summaries(results)["clean"].tables[1].frame
+        pd.testing.assert_frame_equal(csv, frame.astype({"seed": "int64"}), check_exact=True, check_dtype=False)
+        names = sorted(p.name for p in (path.parent / "tables").iterdir())
+        assert names == ["clean.csv", "clean.tex", "clean_auroc.csv", "clean_auroc.tex"]
+        assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, "tables"])
+
+
+def test_scores_are_summed_up_once_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, calls = write_run(tmp_path / "run", outcomes()), []
+    summaries = html.summaries
+    monkeypatch.setattr(html, "summaries", lambda results: (calls.append(1), summaries(results))[1])
+    write_report(results, tmp_path)
+    assert calls == [1]
+
+
+def test_a_report_that_cannot_be_drawn_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = write_run(tmp_path / "run", outcomes())
+    path = write_report(results, tmp_path / "report.html")
+    before = path.read_bytes()
+
+    def fail(*args: Any) -> str:
+        raise RuntimeError("out of ink")
+
+    monkeypatch.setattr(html, "render", fail)
+    with pytest.raises(RuntimeError, match="out of ink"):
+        write_report(results, path)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "run", "tables"]
+
+
+def test_a_folder_that_holds_no_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"holds no run \(no plan\.json\); give the folder that `farout run`"):
+        Results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "is damaged"), ("[]", "is damaged"), ("{}", "is damaged"), ('{"format": 9}', "has format 9, this version")],
+)
+def test_a_plan_that_cannot_be_read(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / PLAN).write_text(content)
+    with pytest.raises(ValueError, match=said):
+        Results(tmp_path)

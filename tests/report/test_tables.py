@@ -1,0 +1,159 @@
+"""Tables as text, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from written_runs import INLIERS, Outcome, Subject, write_run
+
+from farout.protocols.summary import Table
+from farout.report.tables import latex, readable, tables, text, write_tables
+
+A, B = ("net", "0", "a"), ("net", "0", "b")
+
+
+def shown(**columns: list[object]) -> dict[str, list[str]]:
+    """The columns as people see them."""
+    return readable(pd.DataFrame(columns)).to_dict("list")  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        (0.5, "0.500"),
+        (0.0, "0.000"),
+        (1.0, "1.000"),
+        (0.99951, "1.000"),
+        (1e-3, "0.001"),
+        (4.4e-4, "4e-04"),
+        (1e-300, "1e-300"),
+        (-0.25, "-0.250"),
+        (float("nan"), "–"),
+        (12, "12"),
+        ("word", "word"),
+    ],
+)
+def test_a_value_as_printed(value: object, printed: str) -> None:
+    assert shown(x=[value]) == {"x": [printed]}
+
+
+def test_an_interval_stands_beside_its_value() -> None:
+    found = shown(auroc=[0.75, 0.5], auroc_low=[0.7, 0.41], auroc_high=[0.8, 0.59])
+    assert found == {"auroc": ["0.750 [0.700, 0.800]", "0.500 [0.410, 0.590]"]}
+
+
+def test_a_missing_value_has_no_interval() -> None:
+    nan = float("nan")
+    found = shown(fog=[0.75, nan], fog_low=[0.7, nan], fog_high=[0.8, nan])
+    assert found == {"fog": ["0.750 [0.700, 0.800]", "–"]}
+
+
+def test_a_column_that_only_ends_like_a_bound_stays() -> None:
+    assert shown(fog_low=[0.5], cat=[0.25]) == {"fog_low": ["0.500"], "cat": ["0.250"]}
+
+
+def test_network_and_seed_are_shown_where_they_differ() -> None:
+    same = shown(network=["n", "n"], seed=["0", "0"], detector=["a", "a"])
+    assert same == {"detector": ["a", "a"]}
+    differ = shown(network=["n", "m"], seed=["0", "1"], detector=["a", "a"])
+    assert differ == {"network": ["n", "m"], "seed": ["0", "1"], "detector": ["a", "a"]}
+
+
+def test_csv_keeps_every_digit_and_every_name(tmp_path: Path) -> None:
+    numbers = [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0]
+    names = ["plain", 'with "quotes"', "with, comma", "two\nlines", "ünï, 中"]
+    frame = pd.DataFrame({"name": names, "value": numbers, "n": [1, 2, 3, 4, 2**53 + 1]})
+    csv, tex = write_tables([Table("all", "All", "Everything.", frame)], tmp_path / "tables")
+    assert (csv.name, tex.name) == ("all.csv", "all.tex")
+    again = pd.read_csv(csv, float_precision="round_trip")
+    assert again["value"].tolist() == numbers
+    assert np.signbit(again["value"].iloc[-1])
+    assert again["name"].tolist() == names
+    assert again["n"].tolist() == frame["n"].tolist()
+    assert tex.read_text(encoding="utf-8") == latex(Table("all", "All", "Everything.", frame))
+
+
+def test_latex_is_a_booktabs_table() -> None:
+    frame = pd.DataFrame({"detector": ["a"], "auroc": [0.75], "auroc_low": [0.7], "auroc_high": [0.8]})
+    assert latex(Table("t", "Title", "Caption.", frame)).splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{Title. Caption.}",
+        r"\begin{tabular}{ll}",
+        r"\toprule",
+        r"detector & auroc \\",
+        r"\midrule",
+        r"a & 0.750 [0.700, 0.800] \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_latex_escapes_what_is_special_to_it() -> None:
+    name = r"\input{x} 100% a_b #1 $y$ ~ ^ & {z}"
+    source = latex(Table("t", name, name, pd.DataFrame({name: [name], "n_x": [float("nan")]})))
+    escaped = (
+        r"\textbackslash{}input\{x\} 100\% a\_b \#1 \$y\$ \textasciitilde{} \textasciicircum{} \& \{z\}"
+    )  # fmt: skip
+    assert source.count(escaped) == 4
+    assert rf"{escaped} & n\_x \\" in source
+    assert rf"{escaped} & -- \\" in source
+    rest = source.replace(escaped, "")
+    assert not re.search(r"(?<!\\)[%#$~^]", rest)
+
+
+def run(tmp_path: Path, **changes: Outcome) -> str:
+    """The text of a run of two detectors on two sets, with these changes to the second."""
+    scores = {INLIERS: np.arange(10.0), "near": np.arange(5, 15.0), "far": np.arange(20, 30.0)}
+    other: dict[str, Outcome] = {INLIERS: np.arange(10.0), "near": np.arange(10.0), "far": np.arange(10.0), **changes}
+    outcomes: dict[Subject, dict[str, Outcome]] = {A: dict(scores), B: other}
+    return text(write_run(tmp_path, outcomes))
+
+
+def test_text_is_a_table_with_intervals(tmp_path: Path) -> None:
+    lines = run(tmp_path).splitlines()
+    assert lines[0] == "written (budget quick)"
+    assert lines[2] == "AUROC at a glance"
+    assert lines[3].split() == ["detector", "near", "far", "mean"]
+    assert re.fullmatch(r" +a 0\.875 \[0\.\d{3}, 0\.\d{3}\] 1\.000 \[0\.\d{3}, 1\.000\] 0\.938", lines[4])
+    assert re.fullmatch(r" +b 0\.500 \[0\.\d{3}, 0\.\d{3}\] 0\.500 \[0\.\d{3}, 0\.\d{3}\] 0\.500", lines[5])
+    assert len(lines) == 6
+
+
+def test_text_says_what_is_missing(tmp_path: Path) -> None:
+    lines = run(tmp_path, far=None).splitlines()
+    assert lines[-1] == "1 of 6 results are missing, 0 of them failed"
+    assert [line.split()[0] for line in lines[4:6]] == ["a", "b"]
+    assert lines[5].split()[-2:] == ["–", "–"]
+
+
+def test_text_says_why_something_failed(tmp_path: Path) -> None:
+    trace = "Traceback (most recent call last):\n  File ...\nValueError: the camera is wet\n"
+    lines = run(tmp_path, near=trace, far=trace).splitlines()
+    assert lines[-2:] == ["2 of 6 results are missing, 2 of them failed:", "  ValueError: the camera is wet"]
+
+
+def test_text_names_the_first_reasons_only(tmp_path: Path) -> None:
+    many: dict[Subject, dict[str, Outcome]] = {
+        ("net", "0", f"d{number}"): {INLIERS: f"ValueError: {number}"} for number in range(8)
+    }
+    lines = text(write_run(tmp_path, many)).splitlines()
+    assert lines[-7:] == [
+        "8 of 8 results are missing, 8 of them failed:",
+        *(f"  ValueError: {number}" for number in range(5)),
+        "  and 3 other reasons",
+    ]
+
+
+def test_a_run_without_results_has_no_tables(tmp_path: Path) -> None:
+    nothing: dict[Subject, dict[str, Outcome]] = {A: {INLIERS: None, "near": None}}
+    results = write_run(tmp_path, nothing)
+    assert tables(results) == []
+    assert text(results).splitlines() == [
+        "written (budget quick)", "", "2 of 2 results are missing, 0 of them failed",
+    ]  # fmt: skip

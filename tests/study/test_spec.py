@@ -1,0 +1,243 @@
+"""What a study file may say, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from farout.study.spec import DataSpec, NetworkSpec, StudySpec, TrainSpec
+
+LEAST: dict[str, Any] = {"inliers": "toy", "detectors": ["msp"]}
+
+
+def read(folder: Path, content: dict[str, Any] | str, file: str = "study.yaml") -> StudySpec:
+    path = folder / file
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    return StudySpec.read(path)
+
+
+def complaint(folder: Path, content: dict[str, Any] | str, file: str = "study.yaml") -> str:
+    """What is said of a study that is not right, as one line."""
+    with pytest.raises(ValueError) as caught:
+        read(folder, content, file)
+    return " ".join(str(caught.value).split())
+
+
+def test_the_least_study_and_its_defaults(tmp_path: Path) -> None:
+    study = read(tmp_path, LEAST, "least.yaml")
+    assert study.name == "least"
+    assert study.inliers.train == DataSpec(name="toy", split="train")
+    assert study.inliers.val == DataSpec(name="toy", split="val")
+    assert study.inliers.test == DataSpec(name="toy", split="test")
+    assert [item.name for item in study.detectors] == ["msp"]
+    assert (study.outliers, study.networks, study.protocols, study.seeds) == ([], [], ["clean"], [0])
+    assert study.budget == "standard"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("noise", {"name": "noise"}),
+        ("toy:test/ood_cls", {"name": "toy", "split": "test/ood_cls"}),
+        ("toy:train", {"name": "toy", "split": "train"}),
+        ({"name": "toy", "limit": 7, "label": "few"}, {"name": "toy", "limit": 7, "label": "few"}),
+        ({"name": "noise", "options": {"side": 8}}, {"name": "noise", "options": {"side": 8}}),
+    ],
+)
+def test_an_outlier_set_may_be_written_short(tmp_path: Path, given: Any, meant: dict[str, Any]) -> None:
+    assert read(tmp_path, {**LEAST, "outliers": [given]}).outliers == [DataSpec(**meant)]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("toy", {split: {"name": "toy", "split": split} for split in ("train", "val", "test")}),
+        ({"name": "toy", "limit": 9}, {s: {"name": "toy", "split": s, "limit": 9} for s in ("train", "val", "test")}),
+        ("toy:val", {"test": {"name": "toy", "split": "val"}}),
+        ({"name": "toy", "split": "val"}, {"test": {"name": "toy", "split": "val"}}),
+        ({"test": "toy"}, {"test": {"name": "toy"}}),
+        (
+            {"train": "toy:train", "test": {"name": "toy", "limit": 3}},
+            {"train": {"name": "toy", "split": "train"}, "test": {"name": "toy", "limit": 3}},
+        ),
+    ],
+)
+def test_inliers_may_be_written_short(tmp_path: Path, given: Any, meant: dict[str, Any]) -> None:
+    inliers = read(tmp_path, {**LEAST, "inliers": given}).inliers
+    expected = {split: DataSpec(**meant[split]) if split in meant else None for split in ("train", "val", "test")}
+    assert {"train": inliers.train, "val": inliers.val, "test": inliers.test} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "label", "params"),
+    [
+        ("knn", "knn", None, {}),
+        ({"name": "knn", "k": 10}, "knn", None, {"k": 10}),
+        ({"name": "knn", "k": 10, "label": "near"}, "knn", "near", {"k": 10}),
+        ({"name": "knn", "params": {"k": 10}}, "knn", None, {"k": 10}),
+    ],
+)
+def test_a_detector_may_be_written_short(tmp_path: Path, given: Any, name: str, label: Any, params: Any) -> None:
+    (detector,) = read(tmp_path, {**LEAST, "detectors": [given]}).detectors
+    assert (detector.name, detector.label, detector.params) == (name, label, params)
+
+
+def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
+    (network,) = read(tmp_path, {**LEAST, "networks": [{"name": "lenet", "train": {"epochs": 3}}]}).networks
+    recipe = TrainSpec(
+        epochs=3, lr=0.1, batch=128, weight_decay=5e-4, schedule="cosine", augment="crop_flip"
+    )  # fmt: skip
+    assert network == NetworkSpec(name="lenet", train=recipe, mean=(0.5,), std=(0.25,))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"detectrs": ["msp"]}, "study: unknown key in study: 'detectrs'. Did you mean 'detectors'?"),
+        ({"inliers": {"tset": "toy"}}, "inliers: unknown key in inliers: 'tset'. Did you mean 'test'?"),
+        ({"inliers": {"name": "toy", "limt": 2}}, "inliers.test: unknown key in data: 'limt'. Did you mean 'limit'?"),
+        ({"outliers": ["toy", {"name": "noise", "splt": "x"}]}, "outliers.1: unknown key in data: 'splt'. Did you mean"),
+        ({"networks": [{"name": "lenet", "weight": "w"}]}, "networks.0: unknown key in network: 'weight'. Did you mean"),
+        ({"networks": [{"name": "lenet", "train": {"epoch": 1}}]}, "networks.0.train: unknown key in train: 'epoch'."),
+        ({"outliers": "noise"}, "outliers: Input should be a valid list"),
+        ({"outliers": [3]}, "outliers.0: expected a name or a mapping, got 3"),
+        ({"inliers": 5}, "inliers.test: expected a name or a mapping, got 5"),
+        ({"inliers": ""}, "inliers.test.name: String should have at least 1 character"),
+        ({"outliers": [{"name": "toy", "limit": 0}]}, "outliers.0.limit: Input should be greater than 0"),
+        ({"outliers": [{"split": "test"}]}, "outliers.0.name: Field required"),
+        ({"detectors": []}, "detectors: List should have at least 1 item"),
+        ({"detectors": [{"k": 3}]}, "detectors.0.name: Field required"),
+        ({"protocols": []}, "protocols: List should have at least 1 item"),
+        ({"protocols": ["clean", "clean"]}, "protocols: clean stands there twice"),
+        ({"seeds": []}, "seeds: List should have at least 1 item"),
+        ({"seeds": [3, 1, 3]}, "seeds: 3 stands there twice"),
+        ({"seeds": ["many"]}, "seeds.0: Input should be a valid integer"),
+        ({"budget": "huge"}, "budget: Input should be 'quick', 'standard' or 'full'"),
+        ({"networks": ["lenet"]}, "networks.0: network 'lenet': give exactly one of weights, pretrained or train"),
+        (
+            {"networks": [{"name": "lenet", "weights": "w.pt", "train": {}}]},
+            "networks.0: network 'lenet': give exactly one of weights, pretrained or train",
+        ),
+        ({"name": "../up"}, "name: a study's name starts with a letter or digit"),
+        ({"name": ".."}, "got '..'; give it one with name:"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    found = complaint(tmp_path, {**LEAST, **change})
+    assert said in found
+    assert f"the study {tmp_path / 'study.yaml'} is not right" in found
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    found = complaint(tmp_path, {"inliers": 5, "detectors": [], "budget": "huge"})
+    assert all(place in found for place in ("inliers.test:", "detectors:", "budget:"))
+
+
+@pytest.mark.parametrize("missing", ["inliers", "detectors"])
+def test_what_every_study_needs(tmp_path: Path, missing: str) -> None:
+    content = {key: value for key, value in LEAST.items() if key != missing}
+    assert f"{missing}: Field required" in complaint(tmp_path, content)
+
+
+def test_a_file_name_that_cannot_name_a_study(tmp_path: Path) -> None:
+    assert "got 'my study'; give it one with name:" in complaint(tmp_path, LEAST, "my study.yaml")
+    assert read(tmp_path, {**LEAST, "name": "mine"}, "my study.yaml").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("inliers: [toy", "cannot read the study"),
+        ("inliers: toy\n\tdetectors: [msp]", "cannot read the study"),
+        ("name: 2020-99-99\n", "cannot read the study"),
+        ("", "must be a mapping (name:, inliers:, …), got NoneType"),
+        ("- toy\n- msp\n", "must be a mapping (name:, inliers:, …), got list"),
+    ],
+)
+def test_bad_yaml(tmp_path: Path, text: str, said: str) -> None:
+    found = complaint(tmp_path, text)
+    assert said in found
+    assert str(tmp_path / "study.yaml") in found
+
+
+def test_yaml_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_bytes(b"\xff\xfe\x00name")
+    with pytest.raises(ValueError, match="cannot read the study"):
+        StudySpec.read(tmp_path / "study.yaml")
+
+
+def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        with pytest.raises(ValueError, match="cannot read the study"):
+            StudySpec.read(path)
+
+
+@pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!python/name:os.system", "!!python/tuple"])
+def test_yaml_that_would_make_python_objects_is_refused(tmp_path: Path, tag: str) -> None:
+    marker = tmp_path / "marker"
+    found = complaint(tmp_path, f"inliers: toy\ndetectors: {tag} ['touch {marker}']\n")
+    assert "could not determine a constructor" in found
+    assert not marker.exists()
+
+
+def test_paths_start_from_the_studys_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here" / "pictures").mkdir(parents=True)
+    np.savez(tmp_path / "here" / "odd.npz", images=np.zeros((2, 8, 8), np.uint8))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    outliers = ["odd.npz", "pictures", "gone.npz", "odd.npz:val", {"name": "../here/odd.npz", "label": "again"}]
+    networks = [{"name": "lenet", "weights": "lenet.safetensors"}]
+    study = read(tmp_path / "here", {**LEAST, "outliers": outliers, "networks": networks})
+    here = (tmp_path / "here").resolve()
+    names = [item.name for item in study.outliers]
+    assert names == [str(here / name) for name in ("odd.npz", "pictures", "gone.npz", "odd.npz", "odd.npz")]
+    assert [item.split for item in study.outliers] == ["test", "test", "test", "val", "test"]
+    assert study.networks[0].weights == str(here / "lenet.safetensors")
+
+
+def test_absolute_paths_stay(tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    np.savez(tmp_path / "odd.npz", images=np.zeros((2, 8, 8), np.uint8))
+    study = read(tmp_path / "study", {**LEAST, "outliers": [str(tmp_path / "odd.npz")]})
+    assert study.outliers[0].name == str((tmp_path / "odd.npz").resolve())
+
+
+def test_a_path_with_a_colon_is_a_path(tmp_path: Path) -> None:
+    (tmp_path / "taken:2020").mkdir()
+    study = read(tmp_path, {**LEAST, "outliers": ["taken:2020"]})
+    assert study.outliers == [DataSpec(name=str((tmp_path / "taken:2020").resolve()))]
+
+
+@pytest.mark.parametrize("place", ["study", "working folder"])
+def test_a_folder_called_like_a_known_set_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    folders = {"study": tmp_path / "a", "working folder": tmp_path / "b"}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders[place] / "toy").mkdir()
+    monkeypatch.chdir(folders["working folder"])
+    study = read(folders["study"], {**LEAST, "outliers": ["toy:test/ood_cls"]})
+    assert study.inliers.train == DataSpec(name="toy", split="train")
+    assert study.outliers[0].name == "toy"
+
+
+@pytest.mark.parametrize(("splits", "read_as"), [((), ["test"]), (("train", "test"), ["train", "test"])])
+def test_a_folder_stands_for_the_splits_it_has(tmp_path: Path, splits: tuple[str, ...], read_as: list[str]) -> None:
+    (tmp_path / "cats").mkdir()
+    for split in splits:
+        (tmp_path / "cats" / split).mkdir()
+    inliers = read(tmp_path, {**LEAST, "inliers": "cats"}).inliers
+    assert [split for split in ("train", "val", "test") if getattr(inliers, split)] == read_as
+    assert inliers.test == DataSpec(name=str((tmp_path / "cats").resolve()))
+
+
+def test_a_study_cannot_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        read(tmp_path, LEAST).budget = "quick"  # type: ignore[misc]

@@ -1,0 +1,286 @@
+"""A study made ready: what it holds, and what is said before any work where it cannot be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from written_runs import lenet_weights
+
+import farout
+from farout.protocols import plan
+from farout.registry import UnknownName
+from farout.study.fitting import FitCell
+from farout.study.sources import StoredNetwork
+from farout.study.spec import StudySpec
+from farout.study.study import Study, from_spec
+from farout.study.subjects import ImageSubject, PostHocSubject
+from farout.study.training import TrainCell, TrainedNetwork
+
+SMALL = {
+    "train": {"name": "toy", "split": "val", "limit": 100},
+    "val": {"name": "toy", "split": "val", "limit": 20},
+    "test": {"name": "toy", "limit": 30},
+}
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(lenet_weights(tmp_path_factory.mktemp("weights")))
+
+
+@pytest.fixture
+def ready(weights: str) -> Any:
+    """`ready(**changes)`: a small study with these changes, made ready."""
+
+    def make(**changes: Any) -> Study:
+        least = {
+            "name": "small",
+            "inliers": SMALL,
+            "outliers": [{"name": "noise", "limit": 20}],
+            "networks": [{"name": "lenet", "weights": weights}],
+            "detectors": ["msp"],
+        }
+        return from_spec(StudySpec.model_validate({**least, **changes}))
+
+    return make
+
+
+def test_what_a_study_holds(ready: Any, weights: str) -> None:
+    study = ready(detectors=["msp", {"name": "knn", "k": 3}, {"name": "knn", "k": 4, "label": "near"}])
+    assert [len(source.load()) for source in (study.inliers.train, study.inliers.val, study.inliers.test)] == [
+        100, 20, 30,
+    ]  # fmt: skip
+    assert {label: len(source.load()) for label, source in study.outliers.items()} == {"noise": 20}
+    assert study.networks == ["lenet"]
+    assert [(subject.label, subject.network, seed) for subject, seed in study.subjects] == [
+        ("msp", "lenet", 0), ("knn(k=3)", "lenet", 0), ("near", "lenet", 0),
+    ]  # fmt: skip
+    assert [subject.fit.detector.params for subject, _ in study.subjects] == [{}, {"k": 3}, {"k": 4}]
+    network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)
+    farout.networks.load_weights(network, weights)
+    assert {subject.fit.network.identity() for subject, _ in study.subjects} == {network.digest}
+    assert study.spec["outliers"][0]["limit"] == 20
+
+
+def test_inliers_bring_their_own_outliers(ready: Any) -> None:
+    study = ready(outliers=[])
+    assert list(study.outliers) == ["toy:ood_cls", "toy:ood_pair", "toy:ood_empty"]
+    expected = farout.load("toy", "test/ood_pair").fingerprint
+    assert study.outliers["toy:ood_pair"].load().fingerprint == expected
+
+
+def test_labels_of_outlier_sets(ready: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "odd.npz", images=np.zeros((2, 8, 8), np.uint8))
+    outliers = [str(tmp_path / "odd.npz"), "toy:test/ood_cls", {"name": "noise", "label": "static"}, "toy:train"]
+    assert list(ready(outliers=outliers).outliers) == ["odd", "toy:ood_cls", "static", "toy:train"]
+
+
+def test_validation_images_are_cut_from_training_ones(ready: Any) -> None:
+    study = ready(inliers={"train": SMALL["train"], "test": SMALL["test"]})
+    train, val = study.inliers.train.load(), study.inliers.val.load()
+    assert (len(train), len(val)) == (90, 10)
+    everything = farout.load("toy", "val", limit=100).batch(range(100)).flatten(1)
+    again = np.concatenate([train.batch(range(90)).flatten(1).numpy(), val.batch(range(10)).flatten(1).numpy()])
+    assert sorted(map(bytes, again)) == sorted(map(bytes, everything.numpy()))
+
+
+@pytest.mark.parametrize(
+    ("budget", "train_images", "epochs"), [("quick", 5000, 8), ("standard", 5010, 40), ("full", 5010, 100)]
+)
+def test_a_budget_scales_the_training(
+    ready: Any, tmp_path: Path, budget: str, train_images: int, epochs: int
+) -> None:
+    images, labels = np.zeros((5010, 16, 16), np.uint8), np.arange(5010) % 2
+    np.savez(tmp_path / "many.npz", images=images, labels=labels)
+    many = str(tmp_path / "many.npz")
+    inliers = {"train": many, "val": {"name": many, "limit": 4}, "test": {"name": many, "limit": 5}}
+    study = ready(inliers=inliers, networks=[{"name": "lenet", "train": {"epochs": 100}}], budget=budget)
+    network = study.subjects[0][0].fit.network
+    assert isinstance(network, TrainedNetwork)
+    assert (len(network.cell.train.load()), network.cell.recipe["epochs"]) == (train_images, epochs)
+
+
+def test_a_budget_never_adds_epochs(ready: Any) -> None:
+    study = ready(networks=[{"name": "lenet", "train": {"epochs": 2}}], budget="full")
+    assert study.subjects[0][0].fit.network.cell.recipe["epochs"] == 2
+
+
+def test_every_seed_trains_a_network(ready: Any) -> None:
+    study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}], seeds=[3, 5], detectors=["msp", "mls"])
+    assert [(s.label, seed, s.fit.network.cell.seed) for s, seed in study.subjects] == [
+        ("msp", 3, 3), ("mls", 3, 3), ("msp", 5, 5), ("mls", 5, 5),
+    ]  # fmt: skip
+    cells = {subject.fit.network.cell.id for subject, _ in study.subjects}
+    assert len(cells) == 2
+
+
+def test_a_detector_that_reads_images_needs_no_network(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = ready(networks=[], detectors=[register(monkeypatch, Brightness), {"name": "brightness", "label": "b"}])
+    assert [(type(s), s.label, s.network, seed) for s, seed in study.subjects] == [
+        (ImageSubject, "brightness", "", 0), (ImageSubject, "b", "", 0),
+    ]  # fmt: skip
+
+
+class Brightness(farout.Detector):
+    """How bright an image is."""
+
+    name = "brightness"
+
+    def __init__(self, sign: int = 1) -> None:
+        self.sign = sign
+
+    def score(self, images: Any) -> Any:
+        return self.sign * images.mean((1, 2, 3))
+
+
+def register(monkeypatch: pytest.MonkeyPatch, cls: Any) -> str:
+    from farout.detectors.catalog import catalog
+
+    monkeypatch.setitem(catalog._makers, cls.name, cls)
+    return str(cls.name)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"detectors": ["mps"]}, "unknown detector 'mps'. Did you mean 'msp'?"),
+        ({"detectors": [{"name": "knn", "kk": 3}]}, "unknown parameter of detector 'knn': 'kk'. Did you mean 'k'?"),
+        ({"networks": [{"name": "lent", "train": {}}]}, "unknown network 'lent'. Did you mean 'lenet'?"),
+        ({"outliers": ["nose"]}, "unknown data set 'nose'. Did you mean 'noise'?"),
+        ({"inliers": "tyo"}, "unknown data set 'tyo'. Did you mean 'toy'?"),
+        ({"outliers": ["toy:test/ood_clss"]}, "unknown split of 'toy': 'test/ood_clss'. Did you mean 'test/ood_cls'?"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(ready: Any, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        ready(**change)
+    assert said in str(caught.value)
+
+
+def test_an_unknown_network_with_weights(ready: Any, weights: str) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'lenet'"):
+        ready(networks=[{"name": "lennet", "weights": weights}])
+
+
+def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp_path: Path) -> None:
+    study = ready(protocols=["claen"])
+    with pytest.raises(UnknownName, match="unknown protocol 'claen'. Did you mean 'clean'"):
+        plan(study)
+    with pytest.raises(UnknownName, match="unknown protocol 'claen'"):
+        farout.run(study, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"networks": []}, "msp read a network's activations, and the study small has no networks:"),
+        (
+            {"networks": [], "detectors": ["mls", "ebo"]},
+            "mls, ebo read a network's activations, and the study small has no networks:",
+        ),
+        ({"detectors": [{"name": "knn", "k": 101}]}, "knn: k=101 needs at least that many training images, got 100"),
+        ({"detectors": [{"name": "knn", "k": 0}]}, "detector knn with {'k': 0}: k must be"),
+        ({"detectors": [{"name": "ebo", "temperature": "hot"}]}, "detector ebo with {'temperature': 'hot'}: "),
+        ({"detectors": ["knn"], "inliers": {"test": SMALL["test"]}}, "knn must be fitted, and the inliers have no train"),
+        (
+            {"networks": [{"name": "lenet", "train": {}}], "inliers": {"test": SMALL["test"]}},
+            "network 'lenet' is to be trained, but the inliers have no train split",
+        ),
+        ({"outliers": ["noise", "noise"]}, "two outlier sets are called 'noise'; give each a label:"),
+        ({"outliers": [{"name": "noise", "label": "mean"}]}, "an outlier set cannot be called 'mean'"),
+        ({"outliers": [{"name": "noise", "label": "inliers"}]}, "an outlier set cannot be called 'inliers'"),
+        (
+            {"outliers": ["noise", {"name": "noise", "label": "noise_low"}]},
+            "an outlier set cannot be called 'noise_low'",
+        ),
+        ({"detectors": ["msp", {"name": "mls", "label": "msp"}]}, "two detectors on 'lenet' are called 'msp'"),
+        ({"detectors": ["knn", "knn"]}, "names knn twice"),
+        ({"inliers": "noise:test"}, "expected at least 2 classes"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run_is_said_at_once(ready: Any, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        ready(**change)
+    assert said in str(caught.value)
+
+
+def test_a_label_alone_may_end_in_low(ready: Any) -> None:
+    assert list(ready(outliers=[{"name": "noise", "label": "fog_low", "limit": 5}]).outliers) == ["fog_low"]
+
+
+def test_two_networks_of_one_name_need_labels(ready: Any, weights: str, tmp_path: Path) -> None:
+    """Their results would be taken for one another's."""
+    networks = [{"name": "lenet", "weights": w} for w in (weights, str(lenet_weights(tmp_path, seed=1)))]
+    with pytest.raises(ValueError, match="two detectors on 'lenet' are called 'msp'; give each .or its network. a label"):
+        ready(networks=networks)
+    study = ready(networks=[networks[0], {**networks[1], "label": "other"}])
+    assert study.networks == ["lenet", "other"]
+    assert len({subject.fit.network.identity() for subject, _ in study.subjects}) == 2
+
+
+def test_two_image_detectors_of_one_name_need_labels(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = register(monkeypatch, Brightness)
+    with pytest.raises(ValueError, match="two detectors are called 'brightness'"):
+        ready(networks=[], detectors=[name, {"name": name, "sign": -1}])
+
+
+def test_no_outliers(ready: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", images=np.zeros((4, 32, 32, 3), np.uint8), labels=np.arange(4))
+    plain = str(tmp_path / "plain.npz")
+    with pytest.raises(ValueError, match=r"the study small names no outliers, and .*plain\.npz brings none of its own"):
+        ready(inliers={"train": plain, "test": plain}, outliers=[])
+
+
+def test_mds_without_labels(ready: Any, tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", images=np.zeros((20, 32, 32, 3), np.uint8))
+    plain = str(tmp_path / "plain.npz")
+    inliers = {"train": plain, "test": plain}
+    network = ready().spec["networks"][0] | {"classes": 4}
+    with pytest.raises(ValueError, match="mds needs the class of every training image"):
+        ready(inliers=inliers, detectors=["mds"], networks=[network])
+
+
+def test_missing_weights(ready: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no weights at .*gone\.pt; expected a \.safetensors"):
+        ready(networks=[{"name": "lenet", "weights": str(tmp_path / "gone.pt")}])
+
+
+def test_weights_of_another_shape(ready: Any, tmp_path: Path) -> None:
+    path = lenet_weights(tmp_path, classes=7)
+    with pytest.raises(ValueError, match=r"lenet\.safetensors has other shapes than the network"):
+        ready(networks=[{"name": "lenet", "weights": str(path)}])
+
+
+def test_weights_of_more_classes_than_the_inliers_have(ready: Any, tmp_path: Path) -> None:
+    path = lenet_weights(tmp_path, classes=7)
+    (subject, _), = ready(networks=[{"name": "lenet", "weights": str(path), "classes": 7}]).subjects  # fmt: skip
+    assert isinstance(subject, PostHocSubject)
+    assert isinstance(subject.fit, FitCell)
+    assert isinstance(subject.fit.network, StoredNetwork)
+    assert subject.fit.network.classes == 7
+
+
+def test_a_normalizer_of_two_channels(ready: Any) -> None:
+    with pytest.raises(ValueError, match="mean must be one finite number per channel"):
+        ready(networks=[{"name": "lenet", "train": {"epochs": 1}, "mean": [0.5, 0.5]}])
+
+
+def test_an_unreadable_image(ready: Any, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"a\.png"):
+        ready(outliers=[str(tmp_path / "broken")])
+
+
+def test_making_ready_trains_nothing(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("farout.study.training.train", refuse)
+    study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}])
+    cells = [cell for entry in plan(study) for need in entry.cell.requires for cell in need.requires]
+    assert {type(cell) for cell in cells} == {TrainCell}
