@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from farout import Detector, Network
-from farout.identity import canonical, describe, digest, digest_arrays, digest_module
+from farout.describe import describe
+from farout.identity import canonical, digest, digest_arrays, digest_module
 from farout.plugins import load_plugin
 
 SEED = 0.25
@@ -149,6 +150,7 @@ def test_equal_objects_are_described_equally_and_others_differently() -> None:
         lambda: {"a": None},
         lambda: {"a": Network(nn.Sequential(nn.Flatten(), linear()), mean=0.5, std=0.5, head="1")},
         lambda: {"a": Network(nn.Sequential(nn.Flatten(), linear()), mean=0.4, std=0.5, head="1")},
+        lambda: {"a": Network(nn.Sequential(nn.Flatten(), linear()), mean=0.4, std=0.5, head="1", side=32)},
     ]
     described = [describe(Holder(**make())) for make in variants]
     assert None not in described

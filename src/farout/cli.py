@@ -267,7 +267,7 @@ def main() -> None:
     """Entry point: errors of the user's making end in one clear message and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
     try:
-        app()
+        app(prog_name="farout")
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         if os.environ.get("FAROUT_DEBUG"):
             raise

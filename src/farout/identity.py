@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import dataclasses
-import dis
 import hashlib
 import inspect
 import json
-import math
 import sys
-import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,13 +41,14 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
 def digest_module(module: torch.nn.Module) -> str:
     """Hash of a module: its parts with their settings, the source of the user's classes, every weight and buffer."""
     parts = [f"{name}:{type(part).__qualname__}({part.extra_repr()})" for name, part in module.named_modules()]
-    sources = sorted({source_of(type(part)) or "" for part in module.modules()})
+    code = sorted({source_of(type(part)) or "" for part in module.modules()})
     tensors = {**module.state_dict(), **dict(module.named_buffers())}  # the state leaves out buffers not to be saved
-    arrays = ((key, _bytes_of(tensor)) for key, tensor in sorted(tensors.items()))
-    return digest([parts, sources, digest_arrays(arrays)])
+    arrays = ((key, bytes_of(tensor)) for key, tensor in sorted(tensors.items()))
+    return digest([parts, code, digest_arrays(arrays)])
 
 
-def _bytes_of(tensor: object) -> np.ndarray:
+def bytes_of(tensor: object) -> np.ndarray:
+    """A tensor's numbers as an array; TypeError where it has none (sparse, or no tensor at all)."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
         raise TypeError(f"{type(tensor).__qualname__} {getattr(tensor, 'layout', '')} has no plain description")
     tensor = tensor.detach().cpu().contiguous()
@@ -62,15 +58,15 @@ def _bytes_of(tensor: object) -> np.ndarray:
 def source_of(cls: type) -> str | None:
     """Hash of the source of a user's class and its bases; None for our own classes and where there is no source."""
     try:
-        sources = _sources(cls)
+        found = sources(cls)
     except (OSError, TypeError):
         return None
-    return digest(sources) if sources else None
+    return digest(found) if found else None
 
 
-def _sources(cls: type) -> list[str]:
+def sources(cls: type) -> list[str]:
     """Source of every class of the user's that `cls` is made of; an error where it is out of reach."""
-    return [_source(part) for part in cls.__mro__ if _is_users(part)]
+    return [_source(part) for part in cls.__mro__ if is_users(part)]
 
 
 @lru_cache(maxsize=1024)
@@ -78,107 +74,9 @@ def _source(cls: type) -> str:
     return inspect.getsource(cls)
 
 
-def _is_users(thing: Any) -> bool:
+def is_users(thing: Any) -> bool:
     """Is this class or function none of Python's, torch's or ours?"""
     top = (thing.__module__ or "").split(".")[0]
     if top == "builtins":  # also the module of a class made by exec
         return getattr(builtins, thing.__name__, None) is not thing
     return top not in sys.stdlib_module_names and top not in {"torch", "torchvision", "timm", "farout"}
-
-
-def describe(thing: object) -> Json | None:
-    """What a user's object is: its class's source, its parameters, the digests of the modules it holds or reads.
-
-    A class may say so itself with `identity()` or an `identity` attribute. None where no honest answer can be
-    had (source out of reach, or an attribute that is neither data, array nor module): then nothing computed
-    with it may be reused.
-    """
-    declared = getattr(thing, "identity", None)
-    if declared is not None:
-        return _plain(declared() if callable(declared) else declared)
-    try:
-        source = digest(_sources(type(thing)))
-        found: dict[tuple[FunctionType, str], Json] = {}
-        for function in _methods(type(thing)):
-            _read(function, found)
-        reads = sorted(
-            canonical([f"{function.__qualname__}:{name}", value]) for (function, name), value in found.items()
-        )
-        return {"class": type(thing).__qualname__, "source": source, "holds": _plain(vars(thing)), "reads": reads}
-    except (OSError, TypeError, RecursionError):
-        return None
-
-
-def _methods(cls: type) -> Iterator[FunctionType]:
-    """The functions of the user's classes that `cls` is made of."""
-    for member in (member for part in cls.__mro__ if _is_users(part) for member in vars(part).values()):
-        for name in ("__func__", "fget", "fset", "func"):  # static and class methods, properties, cached ones
-            member = getattr(member, name, None) or member
-        if isinstance(member, FunctionType):
-            yield inspect.unwrap(member)
-
-
-def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -> None:
-    """Add what a function reads from outside: values as they are, the user's functions and classes by their source."""
-    closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}}
-    for name in _outer_names(function.__code__):
-        key = (function, name)
-        if name not in outside or key in found:
-            continue
-        value = outside[name]
-        if isinstance(value, type | FunctionType):
-            if _is_users(value) and not _is_installed(value):
-                found[key] = digest(_sources(value) if isinstance(value, type) else inspect.getsource(value))
-                for inner in _methods(value) if isinstance(value, type) else [inspect.unwrap(value)]:
-                    _read(inner, found)
-        elif not isinstance(value, ModuleType | BuiltinFunctionType | np.ufunc):
-            found[key] = _plain(value)
-
-
-def _outer_names(code: CodeType) -> set[str]:
-    """The global and closure variables that code reads, inner functions included."""
-    loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
-    names = {step.argval for step in dis.get_instructions(code) if step.opname in loads}
-    return names.union(*(_outer_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
-
-
-def _is_installed(thing: type | FunctionType) -> bool:
-    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
-    return file is not None and file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
-
-
-def _plain(value: object) -> Json:
-    """A JSON value that stands for `value`; TypeError where there is none."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
-        case torch.nn.Module():
-            for part in value.modules():
-                _sources(type(part))  # an error where the source is out of reach
-            return {"module": value.digest if isinstance(getattr(value, "digest", None), str) else digest_module(value)}
-        case torch.dtype() | torch.device():
-            return str(value)
-        case torch.Tensor():
-            return {"array": digest_arrays([("", _bytes_of(value))])}
-        case np.ndarray() if not value.dtype.hasobject:
-            return {"array": digest_arrays([("", value)])}
-        case np.generic() if not isinstance(value.item(), np.generic):
-            return _plain(value.item())
-        case Mapping():
-            if all(isinstance(key, str) for key in value):
-                return {key: _plain(item) for key, item in value.items()}
-            return {"pairs": sorted(canonical([_plain(key), _plain(item)]) for key, item in value.items())}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case set() | frozenset():
-            return {"set": sorted(canonical(_plain(item)) for item in value)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {type(value).__qualname__: fields, "source": digest(_sources(type(value)))}
-    fingerprint = getattr(value, "fingerprint", None) or getattr(value, "digest", None)
-    if isinstance(fingerprint, str):
-        return {type(value).__qualname__: fingerprint}
-    raise TypeError(f"{type(value).__qualname__} has no plain description")

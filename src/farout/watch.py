@@ -28,8 +28,10 @@ class Bar:
 
 @contextmanager
 def watching() -> Iterator[Bar]:
-    """A bar while this lasts."""
+    """A bar while this lasts; nothing where nobody would see it move."""
+    console = Console(stderr=True)
+    hidden = not (console.is_terminal or console.is_jupyter)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = (TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *left, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, *left, console=console, transient=True, disable=hidden) as progress:
         yield Bar(progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
 
 from farout import Detector, ImageSet, load, metrics
 from farout.protocols import Clean, plan
@@ -21,6 +21,7 @@ from farout.study.sources import LiveImages
 from farout.study.spec import Budget, StudySpec
 from farout.study.study import Inliers, Study, from_spec
 from farout.study.subjects import ImageSubject
+from written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 
@@ -102,7 +103,7 @@ def test_every_figure_is_the_metrics_own(tmp_path: Path, subject: Subject, outli
     assert (found["network"], found["seed"]) == ("net", "0")
     assert (found["n_inliers"], found["n_outliers"]) == (len(x), len(y))
     assert tuple(found[["auroc", "auroc_low", "auroc_high"]]) == metrics.auroc_interval(x, y)
-    figures = {
+    figures: dict[str, Callable[..., float]] = {
         "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
         "fpr_at_95_ood_recall": metrics.fpr_at_95_ood_recall,
         "aupr_out": partial(metrics.aupr, positive="outlier"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import re
 from html.parser import HTMLParser
@@ -10,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from PIL import Image
-from written_runs import INLIERS, Outcome, Subject, write_run
 
-from farout.protocols.summary import Densities
+from farout.protocols.summary import Densities, Summary
 from farout.report import figures, html
 from farout.report.html import render, write_report
+from farout.report.tables import summaries
 from farout.study.results import PLAN, Results
+from written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 HOSTILE = [
@@ -29,6 +30,7 @@ HOSTILE = [
     "{{ 7 * 7 }}{% raw %}",
     "]]></svg>",
 ]
+TEXTS = ("network", "seed", "detector", "outliers")
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 
 
@@ -69,7 +71,11 @@ class Page(HTMLParser):
 def outcomes(**changes: Outcome) -> dict[Subject, dict[str, Outcome]]:
     """Two detectors on two sets, with these changes to the second."""
     rng = np.random.default_rng(0)
-    first: dict[str, Outcome] = {INLIERS: rng.normal(size=30), "near": rng.normal(1, 1, 20), "far": rng.normal(5, 1, 20)}
+    first: dict[str, Outcome] = {
+        INLIERS: rng.normal(size=30),
+        "near": rng.normal(1, 1, 20),
+        "far": rng.normal(5, 1, 20),
+    }
     second: dict[str, Outcome] = {**{name: rng.permutation(scores) for name, scores in first.items()}, **changes}  # type: ignore[arg-type]
     return {A: first, B: second}
 
@@ -106,7 +112,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
 
 def test_the_cells_of_the_tables_are_the_figures(tmp_path: Path) -> None:
     results = write_run(tmp_path, outcomes())
-    found = html.summaries(results)["clean"].tables[1].frame
+    found = summaries(results)["clean"].tables[1].frame
     page = Page(render(results))
     for _, line in found.iterrows():
         auroc, low, high = line[["auroc", "auroc_low", "auroc_high"]]
@@ -133,7 +139,7 @@ def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
     results = write_run(tmp_path, {subject: sets, B: sets}, name=name, spec={"name": name})
     source = render(results)
     page = check(source)
-    assert name not in source
+    assert "<" not in name or name not in source
     assert f"Traceback\nValueError: {name}" in "".join(page.texts)
     assert name in page.cells
     assert not [tag for tag, attrs in page.elements if tag == "img" and "alt" not in attrs]
@@ -208,7 +214,7 @@ def test_a_failure_is_shown_with_its_traceback(tmp_path: Path) -> None:
     words = "".join(page.texts)
     assert trace in words
     assert re.search(r"1 of 6 results are missing, 1 of\s+them because they failed", words)
-    assert "score near by net: net, 0, b, near" in words
+    assert "score near by net: b\n" in words
 
 
 def test_missing_results_are_announced(tmp_path: Path) -> None:
@@ -232,20 +238,28 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
         path = write_report(results, tmp_path / given)
         assert path == tmp_path / written
         assert path.read_text(encoding="utf-8") == render(results)
-        csv = pd.read_csv(path.parent / "tables" / "clean.csv", float_precision="round_trip")
-        frame = html.summaries(results)["clean"].tables[1].frame
-        pd.testing.assert_frame_equal(csv, frame.astype({"seed": "int64"}), check_exact=True, check_dtype=False)
+        with (path.parent / "tables" / "clean.csv").open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        frame = summaries(results)["clean"].tables[1].frame
+        for name in frame:
+            kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
+            assert [kind(line[name]) for line in lines] == frame[name].tolist()
         names = sorted(p.name for p in (path.parent / "tables").iterdir())
         assert names == ["clean.csv", "clean.tex", "clean_auroc.csv", "clean_auroc.tex"]
         assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, "tables"])
 
 
 def test_scores_are_summed_up_once_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    results, calls = write_run(tmp_path / "run", outcomes()), []
-    summaries = html.summaries
-    monkeypatch.setattr(html, "summaries", lambda results: (calls.append(1), summaries(results))[1])
+    calls: list[Results] = []
+
+    def counted(results: Results) -> dict[str, Summary]:
+        calls.append(results)
+        return summaries(results)
+
+    monkeypatch.setattr(html, "summaries", counted)
+    results = write_run(tmp_path / "run", outcomes())
     write_report(results, tmp_path)
-    assert calls == [1]
+    assert calls == [results]
 
 
 def test_a_report_that_cannot_be_drawn_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from written_runs import INLIERS, Outcome, Subject, write_run
 
 from farout.protocols.summary import Table
 from farout.report.tables import latex, readable, tables, text, write_tables
+from written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 
@@ -67,13 +68,13 @@ def test_csv_keeps_every_digit_and_every_name(tmp_path: Path) -> None:
     numbers = [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0]
     names = ["plain", 'with "quotes"', "with, comma", "two\nlines", "ünï, 中"]
     frame = pd.DataFrame({"name": names, "value": numbers, "n": [1, 2, 3, 4, 2**53 + 1]})
-    csv, tex = write_tables([Table("all", "All", "Everything.", frame)], tmp_path / "tables")
-    assert (csv.name, tex.name) == ("all.csv", "all.tex")
-    again = pd.read_csv(csv, float_precision="round_trip")
-    assert again["value"].tolist() == numbers
-    assert np.signbit(again["value"].iloc[-1])
-    assert again["name"].tolist() == names
-    assert again["n"].tolist() == frame["n"].tolist()
+    table, tex = write_tables([Table("all", "All", "Everything.", frame)], tmp_path / "tables")
+    assert (table.name, tex.name) == ("all.csv", "all.tex")
+    with table.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [repr(float(line["value"])) for line in lines] == list(map(repr, numbers))
+    assert [line["name"] for line in lines] == names
+    assert [int(line["n"]) for line in lines] == frame["n"].tolist()
     assert tex.read_text(encoding="utf-8") == latex(Table("all", "All", "Everything.", frame))
 
 
@@ -132,8 +133,19 @@ def test_text_says_what_is_missing(tmp_path: Path) -> None:
     assert lines[5].split()[-2:] == ["–", "–"]
 
 
-def test_text_says_why_something_failed(tmp_path: Path) -> None:
-    trace = "Traceback (most recent call last):\n  File ...\nValueError: the camera is wet\n"
+FRAMES = 'Traceback (most recent call last):\n  File "mine.py", line 3, in score\n    dry(camera)\n'
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "ValueError: the camera is wet",
+        f"{FRAMES}ValueError: the camera is wet\n",
+        f"{FRAMES}ValueError: the camera is wet\nand\n  this is a note\nbesides\n",
+        f"{FRAMES}OSError: rain\n\nDuring handling of the above …\n\n{FRAMES}ValueError: the camera is wet\n",
+    ],
+)
+def test_text_says_why_something_failed(tmp_path: Path, trace: str) -> None:
     lines = run(tmp_path, near=trace, far=trace).splitlines()
     assert lines[-2:] == ["2 of 6 results are missing, 2 of them failed:", "  ValueError: the camera is wet"]
 

@@ -101,8 +101,14 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
         ({"detectrs": ["msp"]}, "study: unknown key in study: 'detectrs'. Did you mean 'detectors'?"),
         ({"inliers": {"tset": "toy"}}, "inliers: unknown key in inliers: 'tset'. Did you mean 'test'?"),
         ({"inliers": {"name": "toy", "limt": 2}}, "inliers.test: unknown key in data: 'limt'. Did you mean 'limit'?"),
-        ({"outliers": ["toy", {"name": "noise", "splt": "x"}]}, "outliers.1: unknown key in data: 'splt'. Did you mean"),
-        ({"networks": [{"name": "lenet", "weight": "w"}]}, "networks.0: unknown key in network: 'weight'. Did you mean"),
+        (
+            {"outliers": ["toy", {"name": "noise", "splt": "x"}]},
+            "outliers.1: unknown key in data: 'splt'. Did you mean",
+        ),
+        (
+            {"networks": [{"name": "lenet", "weight": "w"}]},
+            "networks.0: unknown key in network: 'weight'. Did you mean",
+        ),
         ({"networks": [{"name": "lenet", "train": {"epoch": 1}}]}, "networks.0.train: unknown key in train: 'epoch'."),
         ({"outliers": "noise"}, "outliers: Input should be a valid list"),
         ({"outliers": [3]}, "outliers.0: expected a name or a mapping, got 3"),
@@ -240,4 +246,4 @@ def test_a_folder_stands_for_the_splits_it_has(tmp_path: Path, splits: tuple[str
 
 def test_a_study_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        read(tmp_path, LEAST).budget = "quick"  # type: ignore[misc]
+        read(tmp_path, LEAST).budget = "quick"

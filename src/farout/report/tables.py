@@ -39,10 +39,18 @@ def _missing(results: Results) -> list[str]:
     pending, failures = len(results.pending()), results.failures()
     if not pending:
         return []
-    reasons = list(dict.fromkeys(trace.strip().splitlines()[-1] for _, trace in failures.values()))
+    reasons = list(dict.fromkeys(_reason(trace) for _, trace in failures.values()))
     more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
     count = f"{pending} of {len(results.rows)} results are missing, {len(failures)} of them failed"
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
+
+
+def _reason(trace: str) -> str:
+    """The line of a traceback that names the error: the first after its last frame."""
+    lines = trace.strip().splitlines()
+    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+    after = lines[frames[-1] :] if frames else lines
+    return next(line for line in after if not line.startswith(" "))
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:

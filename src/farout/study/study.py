@@ -27,7 +27,6 @@ from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, Netwo
 from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 from farout.study.training import TrainCell, TrainedNetwork
 
-
 TABLE_WORDS = ("", "inliers", "network", "detector", "mean")
 """Columns and tags that tables have besides the outlier sets."""
 
@@ -76,9 +75,9 @@ class Study:
     def _check_names(self) -> None:
         """Results are told apart by these names, and tables have columns called after the outlier sets."""
         names = [(subject.network, seed, subject.label) for subject, seed in self.subjects]
-        for network, _, label in dict.fromkeys(name for name in names if names.count(name) > 1):
+        for network, _, called in dict.fromkeys(name for name in names if names.count(name) > 1):
             where = f" on {network!r}" if network else ""
-            raise ValueError(f"two detectors{where} are called {label!r}; give each (or its network) a label:")
+            raise ValueError(f"two detectors{where} are called {called!r}; give each (or its network) a label:")
         columns = {*TABLE_WORDS, *(f"{name}_{end}" for name in ("mean", *self.outliers) for end in ("low", "high"))}
         for name in self.outliers:
             if name in columns:

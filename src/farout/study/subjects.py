@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.core import Activations, Detector, as_images, as_scores
+from farout.describe import describe
 from farout.detectors.catalog import catalog
 from farout.detectors.panel import Panel
-from farout.identity import describe, digest, digest_arrays
+from farout.identity import digest, digest_arrays
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell
 from farout.study.sources import ImageSource

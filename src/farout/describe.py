@@ -1,0 +1,115 @@
+"""What a user's object is, told from its class's source, what it holds and what it reads from outside."""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import inspect
+import math
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+
+import numpy as np
+import torch
+
+from farout.identity import Json, bytes_of, canonical, digest, digest_arrays, digest_module, is_users, sources
+
+
+def describe(thing: object) -> Json | None:
+    """What a user's object is: its class's source, its parameters, the digests of the modules it holds or reads.
+
+    A class may say so itself with `identity()` or an `identity` attribute. None where no honest answer can be
+    had (source out of reach, or an attribute that is neither data, array nor module): then nothing computed
+    with it may be reused.
+    """
+    declared = getattr(thing, "identity", None)
+    if declared is not None:
+        return _plain(declared() if callable(declared) else declared)
+    try:
+        source = digest(sources(type(thing)))
+        found: dict[tuple[FunctionType, str], Json] = {}
+        for function in _methods(type(thing)):
+            _read(function, found)
+        reads = sorted(
+            canonical([f"{function.__qualname__}:{name}", value]) for (function, name), value in found.items()
+        )
+        return {"class": type(thing).__qualname__, "source": source, "holds": _plain(vars(thing)), "reads": reads}
+    except (OSError, TypeError, RecursionError):
+        return None
+
+
+def _methods(cls: type) -> Iterator[FunctionType]:
+    """The functions of the user's classes that `cls` is made of."""
+    for member in (member for part in cls.__mro__ if is_users(part) for member in vars(part).values()):
+        for name in ("__func__", "fget", "fset", "func"):  # static and class methods, properties, cached ones
+            member = getattr(member, name, None) or member
+        if isinstance(member, FunctionType):
+            yield inspect.unwrap(member)
+
+
+def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -> None:
+    """Add what a function reads from outside: values as they are, the user's functions and classes by their source."""
+    closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}}
+    for name in _outer_names(function.__code__):
+        key = (function, name)
+        if name not in outside or key in found:
+            continue
+        value = outside[name]
+        if isinstance(value, type | FunctionType):
+            if is_users(value) and not _is_installed(value):
+                found[key] = digest(sources(value) if isinstance(value, type) else inspect.getsource(value))
+                for inner in _methods(value) if isinstance(value, type) else [inspect.unwrap(value)]:
+                    _read(inner, found)
+        elif not isinstance(value, ModuleType | BuiltinFunctionType | np.ufunc):
+            found[key] = _plain(value)
+
+
+def _outer_names(code: CodeType) -> set[str]:
+    """The global and closure variables that code reads, inner functions included."""
+    loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in loads}
+    return names.union(*(_outer_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _is_installed(thing: type | FunctionType) -> bool:
+    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+    return file is not None and file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+
+
+def _plain(value: object) -> Json:
+    """A JSON value that stands for `value`; TypeError where there is none."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        case torch.nn.Module():
+            for part in value.modules():
+                sources(type(part))  # an error where the source is out of reach
+            return {"module": value.digest if isinstance(getattr(value, "digest", None), str) else digest_module(value)}
+        case torch.dtype() | torch.device():
+            return str(value)
+        case torch.Tensor():
+            return {"array": digest_arrays([("", bytes_of(value))])}
+        case np.ndarray() if not value.dtype.hasobject:
+            return {"array": digest_arrays([("", value)])}
+        case np.generic() if not isinstance(value.item(), np.generic):
+            return _plain(value.item())
+        case Mapping():
+            if all(isinstance(key, str) for key in value):
+                return {key: _plain(item) for key, item in value.items()}
+            return {"pairs": sorted(canonical([_plain(key), _plain(item)]) for key, item in value.items())}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case set() | frozenset():
+            return {"set": sorted(canonical(_plain(item)) for item in value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {type(value).__qualname__: fields, "source": digest(sources(type(value)))}
+    fingerprint = getattr(value, "fingerprint", None) or getattr(value, "digest", None)
+    if isinstance(fingerprint, str):
+        return {type(value).__qualname__: fingerprint}
+    raise TypeError(f"{type(value).__qualname__} has no plain description")

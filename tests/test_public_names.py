@@ -1,0 +1,77 @@
+"""What `import farout` offers, and what it costs."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import farout
+
+HOMES = {
+    "Activations": "farout.core",
+    "Detector": "farout.core",
+    "ImageSet": "farout.core",
+    "Network": "farout.networks.network",
+    "NonFiniteScores": "farout.core",
+    "NotFitted": "farout.core",
+    "Panel": "farout.detectors.panel",
+    "PostHoc": "farout.core",
+    "Result": "farout.result",
+    "check": "farout.battery",
+    "load": "farout.data",
+    "register": "farout.detectors.catalog",
+    "run": "farout.result",
+    "stress": "farout.stressing",
+}
+FOLDERS = ("data", "detectors", "metrics", "networks", "protocols")
+
+
+@pytest.mark.parametrize(("name", "home"), HOMES.items())
+def test_a_public_name_is_the_thing_itself(name: str, home: str) -> None:
+    assert getattr(farout, name) is getattr(importlib.import_module(home), name)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_public_folder_is_the_module(folder: str) -> None:
+    assert getattr(farout, folder) is importlib.import_module(f"farout.{folder}")
+
+
+def test_the_list_of_names_is_complete() -> None:
+    assert sorted(farout.__all__) == sorted([*HOMES, *FOLDERS])
+    assert dir(farout) == sorted([*HOMES, *FOLDERS, "__version__"])
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="module 'farout' has no attribute 'strss'"):
+        farout.strss  # noqa: B018
+    assert not hasattr(farout, "_private")
+
+
+def test_the_version_is_the_packages() -> None:
+    assert farout.__version__ == version("farout")
+
+
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        ("detectors", {"msp", "entropy", "mls", "ebo", "knn", "mds"}),
+        ("networks", {"lenet", "resnet18", "resnet20", "densenet121", "wrn40_2"}),
+        ("data", {"toy", "noise", "cifar10", "cifar100", "svhn", "mnist", "fashion_mnist", "celeba", "mvtec"}),
+        ("protocols", {"clean"}),
+    ],
+)
+def test_every_family_names_its_members(family: str, names: set[str]) -> None:
+    listed = getattr(farout, family).names()
+    assert names <= set(listed)
+    assert listed == sorted(set(listed))
+
+
+def test_importing_costs_no_torch_and_changes_no_warnings() -> None:
+    """Nor does asking for what there is."""
+    code = "import sys, farout; dir(farout); print(sorted({'torch', 'numpy', 'pandas', 'pydantic'} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert (answer.stdout.strip(), answer.stderr) == ("[]", "")
