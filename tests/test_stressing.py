@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import farout
 from farout import metrics
+from farout.data.matched import match
 from farout.registry import UnknownName
 from farout.report.html import render
 
@@ -191,6 +192,14 @@ def test_a_fitted_panel_stays_as_it_is(panel: farout.Panel) -> None:
     for name in ("msp", "knn"):
         assert table.loc[name, "auroc"] == pytest.approx(metrics.auroc(x[name], y[name]), abs=1e-9)
     assert torch.equal(panel.detectors["knn"].state["bank"], bank)
+
+
+def test_a_fitted_panel_is_not_fitted_again_on_named_inliers(panel: farout.Panel) -> None:
+    panel.fit(pictures(30, 40, "train"))
+    table = farout.stress(panel["knn"], "toy", FAR).table()
+    assert len(panel.detectors["knn"].state["bank"]) == 40
+    expected = metrics.auroc(panel.score(farout.load("toy"))["knn"], panel.score(match(FAR, (3, 32, 32)))["knn"])
+    assert table["auroc"].item() == pytest.approx(expected, abs=1e-9)
 
 
 def test_an_unfitted_panel_is_fitted_on_named_inliers() -> None:
@@ -412,7 +421,7 @@ def test_names_that_look_like_markup_do_no_harm(monkeypatch: pytest.MonkeyPatch)
     """Neither in the bar, which knows a markup of its own, nor in the report."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    names = ("[/x]", "[bold", "{0}", "<b>")
+    names = ("[bold", "{0}", "<b>", "[/x]")  # the last stays in the bar to the end
     sets = [pictures(number, 9, name) for number, name in enumerate(names)]
     result = farout.stress(Bright(), INLIERS, sets)
     assert result.table()["outliers"].tolist() == list(names)
