@@ -146,7 +146,8 @@ def run(
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     _load_plugins(plugin)
-    _run(_spec(study, budget), out, workers, device, plugin)
+    result = _run(_spec(study, budget), out, workers, device, plugin)
+    typer.echo(f"for the report: farout report {result.path}")
 
 
 @app.command()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 import shutil
 import weakref
+from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pandas as pd
+import torch
 
 from farout.protocols import plan
 from farout.registry import unknown
@@ -30,7 +32,7 @@ class Result:
         if temporary:  # the folder goes when nobody holds the result any more
             weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
 
-    @property
+    @cached_property
     def results(self) -> Results:
         """The stored plan and scores."""
         return Results(self.path)
@@ -76,11 +78,20 @@ def run(
         study = from_spec(study)
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
+    _check_device(device)
     entries = plan(study)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
-    store = Store(root).open()
-    write_plan(store, study, entries)
     cells = [entry.cell for entry in entries]
-    result.outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+    store = Store(root).open()
+    with store.lock():
+        write_plan(store, study, entries)
+        result.outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
     return result
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"cannot run on device {device!r}: {str(error).splitlines()[0]}") from error

@@ -11,7 +11,7 @@ from farout.core import Detector, ImageSet, NotFitted
 from farout.detectors.panel import Member, Panel
 from farout.protocols import PROTOCOLS
 from farout.result import Result, run
-from farout.study.sources import ImageSource, LiveImages
+from farout.study.sources import ImageSource, LiveImages, forget_loaded
 from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec
 from farout.study.study import Inliers, Study, inliers_from, outliers_from, own_outliers
 from farout.study.subjects import ImageSubject, PanelSubject, Subject
@@ -47,6 +47,7 @@ def stress(
         PROTOCOLS[name]
     if not names:
         raise ValueError(f"protocols is empty; give one or more of {', '.join(PROTOCOLS.names())}")
+    forget_loaded()
     spec: InliersSpec | None = None
     if isinstance(inliers, ImageSet):
         source = Inliers(None, None, LiveImages(inliers))

@@ -296,3 +296,37 @@ def test_closure_orders_requirements_first(weights):
     places = {cell.id: place for place, cell in enumerate(cells)}
     assert len(places) == len(cells)
     assert all(places[need.id] < places[cell.id] for cell in cells for need in cell.requires)
+
+
+def test_files_that_changed_since_are_read_again(weights, tmp_path):
+    def images(value: int) -> None:
+        np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), value, np.uint8))
+
+    study = spec(weights, ["mls"], outliers=[str(tmp_path / "grey.npz")])
+    images(10)
+    farout.run(study, tmp_path / "run")
+    before = scores(tmp_path / "run")["mls", "grey"]
+    images(200)
+    farout.run(study, tmp_path / "run")
+    assert not np.array_equal(scores(tmp_path / "run")["mls", "grey"], before)
+
+
+def test_training_and_test_images_must_differ(weights):
+    same = {split: {"name": "toy", "split": "test", "limit": 100} for split in ("train", "val", "test")}
+    with pytest.raises(ValueError, match="train and test splits are the same images"):
+        from_spec(spec(weights, inliers=same))
+
+
+def test_a_device_that_is_not_there_is_refused_before_the_work(weights, tmp_path):
+    with pytest.raises(ValueError, match="cannot run on device 'cuda:99'"):
+        farout.run(spec(weights), tmp_path / "run", device="cuda:99")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path, monkeypatch):
+    def fit(self, activations, labels):
+        raise ValueError("cannot be done")
+
+    monkeypatch.setattr(farout.detectors.KNN, "fit", fit)
+    failed = farout.run(spec(weights, ["knn"]), tmp_path).outcome.failed
+    assert "ValueError: cannot be done" in failed.values()

@@ -105,3 +105,20 @@ def test_json_is_replaced_whole(store):
     store.put_json("plan.json", {"a": 2})
     assert json.loads((store.root / "plan.json").read_text()) == {"a": 2}
     assert [p.name for p in store.root.glob(".plan*")] == []
+
+
+def test_what_a_killed_run_left_half_written_is_swept_away(store):
+    store.write("cell", {}, {})
+    (store.root / "cells" / ".cell-torn").mkdir()
+    (store.root / "cells" / ".cell-torn" / "scores.parquet").write_bytes(b"half")
+    (store.root / "failures" / ".cell.json-torn").write_text("{")
+    (store.root / f".plan.json-{'0' * 32}").write_text("{")
+    (store.scratch("work") / ".torn").write_bytes(b"half")
+    store.put_part("work", {0: {"a": np.ones(1)}})
+    with store.lock():
+        left = sorted(
+            str(p.relative_to(store.root)) for p in store.root.rglob("*") if "torn" in str(p) or ".plan" in str(p)
+        )
+    assert left == []
+    assert store.has("cell")
+    assert [chunk for chunk, _ in store.parts("work")] == [0]

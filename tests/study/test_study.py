@@ -56,7 +56,7 @@ def test_what_a_study_holds(ready: Any, weights: str) -> None:
     assert {label: len(source.load()) for label, source in study.outliers.items()} == {"noise": 20}
     assert study.networks == ["lenet"]
     assert [(subject.label, subject.network, seed) for subject, seed in study.subjects] == [
-        ("msp", "lenet", 0), ("knn(k=3)", "lenet", 0), ("near", "lenet", 0),
+        ("msp", "lenet", 0), ("knn", "lenet", 0), ("near", "lenet", 0),
     ]  # fmt: skip
     assert [subject.fit.detector.params for subject, _ in study.subjects] == [{}, {"k": 3}, {"k": 4}]
     network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)

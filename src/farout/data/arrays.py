@@ -53,6 +53,15 @@ def as_floats(images: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(np.divide(images, np.float32(scale), dtype=np.float32)))
 
 
+def npz_names(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file; none where it is no such file."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return list(file)
+    except (OSError, ValueError, AttributeError, TypeError):
+        return []
+
+
 def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
     """A set from an .npz file with `images` and `labels`, or `{split}_images` and `{split}_labels`."""
     try:

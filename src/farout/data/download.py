@@ -43,7 +43,8 @@ def fetch(key: str) -> Path:
 def _retrieve(url: str, checksum: str, path: Path) -> Path:
     bar = DownloadBar(path.name)
     try:
-        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT)
+        once = {"Connection": "close"}  # else the socket stays open until it is collected
+        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT, headers=once)
         found = pooch.retrieve(url, checksum, fname=path.name, path=path.parent, downloader=downloader)
     finally:
         bar.close()

@@ -167,20 +167,27 @@ def _densities(results: Results, pairs: list[Pair]) -> list[Densities]:
 def _failures(results: Results, frame: pd.DataFrame, pairs: list[Pair]) -> Gallery:
     """For every outlier set, the best detector's worst failures of both kinds."""
     strips = []
+    several = frame["network"].nunique() > 1
     for places in frame.groupby("outliers", sort=False).indices.values():
         pair = pairs[_best(frame, places)]
         inliers, outliers = results.scores(pair.inlier_row), results.scores(pair.outlier_row)
         missed = results.store.arrays(pair.outlier_row.cell, "examples.safetensors")
         below = [(inliers < outliers[place]).mean() for place in missed["lowest"][:SHOWN]]
-        title = f"{pair.outliers}, taken for inliers by {pair.detector}"
+        title = f"{pair.outliers}, taken for inliers by {_called(pair, several)}"
         words = [f"rank {share:.1%}" for share in below]
         strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
     pair = pairs[_best(frame, np.arange(len(frame)))]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
-    strips.append(Strip(f"inliers, taken for outliers by {pair.detector}", alarms["highest_images"][:SHOWN], words))
+    title = f"inliers, taken for outliers by {_called(pair, several)}"
+    strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
     caption = (
         "The images that the best detector gets most wrong. Rank: the share of inliers that score below the outlier; "
         "0 % means that no inlier looks more normal."
     )
     return Gallery("failures", "Worst failures", caption, strips)
+
+
+def _called(pair: Pair, several: bool) -> str:
+    """The detector, with its network where there are several."""
+    return f"{pair.detector} on {pair.network}" if several and pair.network else pair.detector

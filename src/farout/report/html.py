@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,18 @@ from markupsafe import Markup
 
 from farout.protocols.summary import Densities, Gallery, Summary, Table
 from farout.report import figures
-from farout.report.tables import readable, summaries, write_tables
+from farout.report.tables import readable, summaries, tables, write_tables
 from farout.study.results import Results
 
 
-def render(results: Results, found: Mapping[str, Summary] | None = None) -> str:
-    """The report as HTML, of the summaries found already where given. All text is escaped, nothing is fetched."""
+def render(results: Results) -> str:
+    """The report as HTML. All text is escaped, nothing is fetched."""
     environment = Environment(
         loader=PackageLoader("farout", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     return environment.get_template("template.html").render(
         results=results,
-        sections=[_section(name, summary) for name, summary in (found or summaries(results)).items()],
+        sections=[_section(name, summary) for name, summary in summaries(results).items()],
         pending=results.pending(),
         failures=[(row, trace) for row, trace in results.failures().values()],
         spec=yaml.safe_dump(results.spec, sort_keys=False, allow_unicode=True) if results.spec else "",
@@ -36,12 +35,11 @@ def write_report(results: Results, path: Path) -> Path:
     """Write the report to `path` (a folder gets a report.html), and its tables to a folder `tables` beside it."""
     if path.suffix != ".html":
         path = path / "report.html"
-    found = summaries(results)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    temporary.write_text(render(results, found), encoding="utf-8")
+    temporary.write_text(render(results), encoding="utf-8")
     temporary.replace(path)
-    write_tables([table for summary in found.values() for table in summary.tables], path.parent / "tables")
+    write_tables(tables(results), path.parent / "tables")
     return path
 
 

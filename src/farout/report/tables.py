@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
 
 from farout.protocols import PROTOCOLS
 from farout.protocols.summary import Summary, Table
+from farout.study.cell import reason
 from farout.study.results import Results
 
 SHOWN = 5
 """Reasons of failures that a text names."""
 
 
+@lru_cache(maxsize=1)  # a report is written from the summaries that were printed before
 def summaries(results: Results) -> dict[str, Summary]:
-    """What every protocol of the run makes of the scores that are there."""
+    """What every protocol of the run makes of the scores that were there when `results` was opened."""
     return {name: PROTOCOLS.create(name).summarise(results) for name in results.protocols}
 
 
@@ -39,18 +42,10 @@ def _missing(results: Results) -> list[str]:
     pending, failures = len(results.pending()), results.failures()
     if not pending:
         return []
-    reasons = list(dict.fromkeys(_reason(trace) for _, trace in failures.values()))
+    reasons = list(dict.fromkeys(reason(trace) for _, trace in failures.values()))
     more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
     count = f"{pending} of {len(results.rows)} results are missing, {len(failures)} of them failed"
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
-
-
-def _reason(trace: str) -> str:
-    """The line of a traceback that names the error: the first after its last frame."""
-    lines = trace.strip().splitlines()
-    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
-    after = lines[frames[-1] :] if frames else lines
-    return next(line for line in after if not line.startswith(" "))
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:

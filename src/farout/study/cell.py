@@ -130,6 +130,14 @@ class Work(ABC):
         return [Chunk(role, p.start, p.stop) for role, total in self.roles.items() for p in chunks(total, CHUNK)]
 
 
+def reason(traceback: str) -> str:
+    """The line of a traceback that names the error: the first after its last frame."""
+    lines = traceback.strip().splitlines()
+    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+    after = lines[frames[-1] :] if frames else lines
+    return next(line for line in after if not line.startswith(" "))
+
+
 def error_key(cell: Cell) -> str:
     """The key under which a chunk's results carry a cell's traceback."""
     return f"error:{cell.id}"

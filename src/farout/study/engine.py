@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work, reason
 from farout.study.store import Store
 from farout.study.workers import Submit, worker_pool
 
@@ -47,7 +47,7 @@ class Outcome:
     reused: int = 0
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    """Why, by cell: the last line of the traceback."""
+    """Why, by cell: the line of the traceback that names the error."""
 
 
 class WorkerDied(RuntimeError):
@@ -67,6 +67,7 @@ def run(
 
     workers: worker processes; with 0, and for work that cannot travel, everything runs in this process.
     A cell that fails is recorded and the rest goes on; a run that is stopped goes on from the chunks it has kept.
+    The caller holds the store's lock.
     """
     everything = closure(cells)
     outcome = Outcome(reused=sum(store.has(cell.id) for cell in everything))
@@ -75,7 +76,7 @@ def run(
     watcher.total(sum(sum(work.roles.values()) for work in works))
     target = torch.device(device)
     use_pool = workers > 0 and any(work.portable for work in works)
-    with store.lock(), worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as submit:
+    with worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as submit:
         _Run(works, store, target, watcher, outcome, submit, window=2 * workers + 2).go()
     return outcome
 
@@ -282,7 +283,7 @@ class _Run:
             self._record_failure(cell, why)
 
     def _record_failure(self, cell: Cell, why: str) -> None:
-        self.outcome.failed[cell.id] = why.strip().splitlines()[-1]
+        self.outcome.failed[cell.id] = reason(why)
         self.store.fail(cell.id, {**_provenance(cell), "traceback": why})
 
 

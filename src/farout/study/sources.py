@@ -45,6 +45,12 @@ class NamedImages(ImageSource):
         return _load(self.spec.model_dump_json())
 
 
+def forget_loaded() -> None:
+    """Forget images and networks read before: files may have changed since. Called at the start of a study."""
+    _load.cache_clear()
+    _stored.cache_clear()
+
+
 @lru_cache(maxsize=16)
 def _load(spec: str) -> ImageSet:
     data = DataSpec.model_validate_json(spec)

@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from farout.data.arrays import npz_names
 from farout.data.catalog import DATASETS
 from farout.registry import unknown
 
@@ -102,7 +103,8 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
     if path.is_absolute() and path.exists():
-        splits = [split for split in splits if (path / split).is_dir()] or ["test"]
+        inside = npz_names(path) if path.suffix == ".npz" else [f"{p.name}_images" for p in path.iterdir()]
+        splits = [split for split in splits if f"{split}_images" in inside] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 
 
@@ -190,7 +192,7 @@ class StudySpec(Spec):
         """A study from a YAML file; paths in it are relative to the file."""
         path = Path(path)
         try:
-            value = yaml.safe_load(path.read_text(encoding="utf-8"))
+            value = yaml.load(path.read_text(encoding="utf-8"), _Loader)
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise ValueError(f"cannot read the study {path}: {error}") from error
         if not isinstance(value, dict):
@@ -199,6 +201,17 @@ class StudySpec(Spec):
             return cls.model_validate({"name": path.stem, **value}, context={"folder": path.resolve().parent})
         except ValidationError as error:
             raise ValueError(f"the study {path} is not right:\n{_problems(error)}") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which also refuses a key that is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def _problems(error: ValidationError) -> str:

@@ -64,7 +64,14 @@ class Store:
                 raise StoreError(
                     f"another run is writing to {self.root}; wait for it or choose another folder with --out"
                 ) from error
+            self._sweep()
             yield
+
+    def _sweep(self) -> None:
+        """Remove what runs that were killed had not finished writing."""
+        for place in (".*-????????????????????????????????", "cells/.*", "failures/.*", "partial/*/.*"):
+            for path in self.root.glob(place):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     # Records
 

@@ -21,6 +21,7 @@ from farout.study.sources import (
     NamedImages,
     NetworkSource,
     StoredNetwork,
+    forget_loaded,
     some,
 )
 from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, NetworkSpec, StudySpec
@@ -69,6 +70,9 @@ class Study:
         self._check_names()
         for images in (self.inliers.test, *self.outliers.values()):
             images.load()
+        for split, source in (("train", self.inliers.train), ("val", self.inliers.val)):
+            if source is not None and source.load().fingerprint == self.inliers.test.load().fingerprint:
+                raise ValueError(f"the inliers' {split} and test splits are the same images; give each its own")
         for subject, _ in self.subjects:
             subject.check()
 
@@ -86,6 +90,7 @@ class Study:
 
 def from_spec(spec: StudySpec) -> Study:
     """Load and check everything a study file names, before any long work."""
+    forget_loaded()
     inliers = inliers_from(spec.inliers, spec.budget)
     outliers = outliers_from(spec.outliers or own_outliers(spec.inliers.test))
     if not outliers:
@@ -167,11 +172,13 @@ def _subjects(
     if post_hoc and not networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
-    labels = label([detector for _, detector in post_hoc]) if post_hoc else {}
+    unnamed = [detector for item, detector in post_hoc if item.label is None]
+    labels = iter(label(unnamed) if unnamed else ())
+    named = [(item.label or next(labels), detector) for item, detector in post_hoc]
     subjects: list[tuple[Subject, int]] = []
     for network, seed in networks:
-        for (item, _), (name, detector) in zip(post_hoc, labels.items(), strict=True):
+        for name, detector in named:
             fit = FitCell(network, detector, inliers.train, inliers.val)
-            subjects.append((PostHocSubject(item.label or name, fit), seed))
+            subjects.append((PostHocSubject(name, fit), seed))
     images = [item for item, detector in made if not isinstance(detector, PostHoc)]
     return subjects + [(ImageSubject(item.label or item.name, item, inliers.train), spec.seeds[0]) for item in images]
