@@ -49,7 +49,9 @@ def forwards(monkeypatch):
     """Counts the images that pass through any network."""
     seen = []
     original = farout.Network.forward
-    monkeypatch.setattr(farout.Network, "forward", lambda self, x: (seen.append(len(x)), original(self, x))[1])
+    monkeypatch.setattr(
+        farout.Network, "forward", lambda self, x, **kw: (seen.append(len(x)), original(self, x, **kw))[1]
+    )
     return seen
 
 

@@ -136,12 +136,9 @@ class Panel:
             raise unknown("detector of this panel:", name, self.detectors)
         return Member(self, name)
 
-    @torch.inference_mode()
     def activations(self, images: Tensor) -> Activations:
-        """One forward pass in evaluation mode, without gradients."""
-        with self.network.evaluating():
-            activations: Activations = self.network(as_images(images, self.network.device))
-        return activations
+        """What the detectors read, from one forward pass in evaluation mode, without gradients."""
+        return forward(self.network, images, self.needs(None))
 
     @torch.inference_mode()
     def score_activations(self, activations: Activations) -> Scores:
@@ -203,6 +200,14 @@ class Panel:
             detector.state = states[name]
 
 
+@torch.inference_mode()
+def forward(network: Network, images: Tensor, needs: frozenset[str]) -> Activations:
+    """One pass in evaluation mode, without gradients; blocks are kept only where they are needed."""
+    with network.evaluating():
+        activations: Activations = network(as_images(images, network.device), blocks="blocks" in needs)
+    return activations
+
+
 class Member(Detector):
     """One detector of a panel, reading images. Gradients flow to images that require them."""
 
@@ -219,7 +224,8 @@ class Member(Detector):
         detector, network = self.panel.detectors[self.name], self.panel.network
         images = as_images(images, network.device)
         with torch.inference_mode(not images.requires_grad), network.evaluating():
-            return detector.score(network(images)) if len(images) else images.new_empty(0, dtype=torch.float64)
+            activations = network(images, blocks="blocks" in detector.needs)
+            return detector.score(activations) if len(images) else images.new_empty(0, dtype=torch.float64)
 
     def identity(self) -> dict[str, Any]:
         """The detector's identity and the network it reads."""

@@ -69,10 +69,11 @@ class Network(nn.Module):
                 f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear"
             )
 
-    def forward(self, images: Tensor) -> Activations:
-        """Logits, penultimate features and named blocks of images [B, C, H, W] in [0, 1]."""
+    def forward(self, images: Tensor, *, blocks: bool = True) -> Activations:
+        """Logits, penultimate features and, unless not wanted, named blocks of images [B, C, H, W] in [0, 1]."""
         kept: dict[str, Tensor] = {}
-        with self._keeping(kept):
+        wanted = self.block_names if blocks else ()
+        with self._keeping(kept, wanted):
             self.module(self.normalize(images))
         if "logits" not in kept:
             raise RuntimeError(
@@ -83,11 +84,11 @@ class Network(nn.Module):
                 f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {len(images)} images, "
                 "expected logits [B, C]; name the layer that gives them with head="
             )
-        silent = [name for name in self.block_names if f"block:{name}" not in kept]
+        silent = [name for name in wanted if f"block:{name}" not in kept]
         if silent:
             raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
-        blocks = {name: kept[f"block:{name}"] for name in self.block_names}
-        return Activations(kept["logits"], kept["features"].flatten(1), blocks)
+        outputs = {name: kept[f"block:{name}"] for name in wanted}
+        return Activations(kept["logits"], kept["features"].flatten(1), outputs)
 
     def normalize(self, images: Tensor) -> Tensor:
         """What the module sees: channels matched, resized to its side, normalised, channels last."""
@@ -152,7 +153,7 @@ class Network(nn.Module):
                 part.training = True
 
     @contextmanager
-    def _keeping(self, kept: dict[str, Tensor]) -> Iterator[None]:
+    def _keeping(self, kept: dict[str, Tensor], blocks: Sequence[str]) -> Iterator[None]:
         """While this lasts, the head's input and output and the blocks' outputs are written to `kept`.
 
         Outputs are copied, because a layer that follows may work in place.
@@ -170,7 +171,7 @@ class Network(nn.Module):
             return keep
 
         hooks = [self._submodule(self.head_name).register_forward_hook(keep_head)]
-        hooks += [self._submodule(name).register_forward_hook(keep_block(name)) for name in self.block_names]
+        hooks += [self._submodule(name).register_forward_hook(keep_block(name)) for name in blocks]
         try:
             yield
         finally:

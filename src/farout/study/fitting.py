@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from farout.core import ImageSet, PostHoc, Split
-from farout.detectors.panel import Panel
+from farout.detectors.panel import Panel, forward
 from farout.detectors.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Network
@@ -109,7 +109,7 @@ class FitJob(Job):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
-        activations = next(iter(self.panels.values())).activations(batch)
+        activations = forward(self.network, batch, self.needs[chunk.role])
         progress(len(batch))
         return {name: rows.numpy() for name, rows in columns_of(activations, self.needs[chunk.role]).items()}
 

@@ -69,15 +69,21 @@ class LiveImages(ImageSource):
 
 
 @dataclass(frozen=True)
-class SomeImages(ImageSource):
-    """At most `count` images of another source, spread evenly over it so that every class keeps its share."""
+class DerivedImages(ImageSource):
+    """Images made from those of another source."""
 
     source: ImageSource
-    count: int
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
         return self.source.portable
+
+
+@dataclass(frozen=True)
+class SomeImages(DerivedImages):
+    """At most `count` images of another source, spread evenly over it so that every class keeps its share."""
+
+    count: int
 
     def load(self) -> ImageSet:
         images = self.source.load()
@@ -92,15 +98,10 @@ def some(images: ImageSource, count: int | None) -> ImageSource:
 
 
 @dataclass(frozen=True)
-class CutImages(ImageSource):
+class CutImages(DerivedImages):
     """The seeded 10 % of a training set that serve for validation, or the rest."""
 
-    source: ImageSource
     validation: bool
-
-    @property
-    def portable(self) -> bool:  # type: ignore[override]
-        return self.source.portable
 
     def load(self) -> ImageSet:
         images = self.source.load()
@@ -110,15 +111,10 @@ class CutImages(ImageSource):
 
 
 @dataclass(frozen=True)
-class MatchedImages(ImageSource):
+class MatchedImages(DerivedImages):
     """Images of another source, brought to the inliers' channels and size."""
 
-    source: ImageSource
     shape: tuple[int, int, int]
-
-    @property
-    def portable(self) -> bool:  # type: ignore[override]
-        return self.source.portable
 
     def load(self) -> ImageSet:
         return match(self.source.load(), self.shape)

@@ -19,7 +19,7 @@ from torch import Tensor
 from farout.core import Activations, Detector, as_images, as_scores
 from farout.describe import describe
 from farout.detectors.catalog import catalog
-from farout.detectors.panel import Panel
+from farout.detectors.panel import Panel, forward
 from farout.identity import digest, digest_arrays
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell
@@ -189,8 +189,10 @@ def _shared_pass(panels: list[Panel]) -> Score:
         (scores,) = panel.score_activations(activations).values()
         return scores
 
+    needs = frozenset().union(*(panel.needs(None) for panel in panels))
+
     def score(images: Tensor) -> list[Answer]:
-        activations = panels[0].activations(images)
+        activations = forward(panels[0].network, images, needs)
         return [_attempt(partial(only, panel, activations)) for panel in panels]
 
     return score
