@@ -114,7 +114,8 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Su
             raise NotFitted(
                 f"{detector} is not fitted, and these inliers have no training split: call panel.fit(train, val) first"
             )
-        return [PanelSubject(label, detector) for label in detector.detectors]
+        weights = detector.network.digest
+        return [PanelSubject(label, detector, weights) for label in detector.detectors]
     if train is not None:
         detector.fit(train)
     return [ImageSubject(detector.name, detector, None)]

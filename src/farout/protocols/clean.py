@@ -61,9 +61,10 @@ class Clean(Protocol):
         sets = {"": study.inliers.test, **study.outliers}
         entries = []
         for outliers, source in sets.items():
+            images = study.stressed(source, count)
             for subject, seed in study.subjects:
                 tags = {"network": subject.network, "seed": str(seed), "detector": subject.label, "outliers": outliers}
-                entries.append(Entry(self.name, ScoreCell(subject, study.stressed(source, count)), tags))
+                entries.append(Entry(self.name, ScoreCell(subject, images), tags))
         return entries
 
     def summarise(self, results: Results) -> Summary:

@@ -43,7 +43,7 @@ class FitCell(Cell):
             "version": 1,
             "network": self.network.identity(),
             "detector": self.detector.identity(),
-            **{split: source and source.load().fingerprint for split, source in splits.items()},
+            **{split: source and source.about.fingerprint for split, source in splits.items()},
         }
 
     @property
@@ -52,7 +52,7 @@ class FitCell(Cell):
 
     @property
     def group(self) -> str:
-        splits = [source and source.load().fingerprint for source in (self.train, self.val)]
+        splits = [source and source.about.fingerprint for source in (self.train, self.val)]
         return digest(["fit", self.network.identity(), splits])
 
     @property
@@ -85,7 +85,7 @@ class FitWork(Work):
     def roles(self) -> dict[str, int]:
         cell = self.cells[0]
         train = cell.train if any(c.detector.fits_on == "train" for c in self.cells) else None
-        return {role: len(s.load()) for role, s in (("train", train), ("val", cell.val)) if s is not None}
+        return {role: s.about.total for role, s in (("train", train), ("val", cell.val)) if s is not None}
 
     def prepare(self, store: Store, device: torch.device) -> Job:
         return FitJob(self, store, device)

@@ -37,7 +37,7 @@ class ScoreCell(Cell):
             "kind": "scores",
             "version": 1,
             "subject": self.subject.identity(),
-            "images": self.images.load().fingerprint,
+            "images": self.images.about.fingerprint,
         }
 
     @property
@@ -46,11 +46,11 @@ class ScoreCell(Cell):
 
     @property
     def group(self) -> str:
-        return digest(["scores", self.subject.group, self.images.load().fingerprint])
+        return digest(["scores", self.subject.group, self.images.about.fingerprint])
 
     @property
     def title(self) -> str:
-        return f"score {self.images.load().name} by {self.subject.network or self.subject.label}"
+        return f"score {self.images.about.name} by {self.subject.network or self.subject.label}"
 
     def work(self, cells: Sequence[Any]) -> Work:
         return ScoreWork(tuple(cells))
@@ -65,7 +65,7 @@ class ScoreWork(Work):
 
     @cached_property
     def roles(self) -> dict[str, int]:
-        return {"test": len(self.cells[0].images.load())}
+        return {"test": self.cells[0].images.about.total}
 
     def prepare(self, store: Store, device: torch.device) -> Job:
         return ScoreJob(self, store, device)

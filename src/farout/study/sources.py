@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,16 @@ VAL_SHARE = 0.1
 """Share of the training images that become the validation split where a set has none."""
 
 
+class About(NamedTuple):
+    """The facts of an image set."""
+
+    name: str
+    fingerprint: str
+    total: int
+    shape: tuple[int, int, int]
+    classes: int
+
+
 class ImageSource(ABC):
     """Images to be had anywhere: in this process and in a worker."""
 
@@ -33,6 +43,12 @@ class ImageSource(ABC):
     @abstractmethod
     def load(self) -> ImageSet:
         """The images."""
+
+    @cached_property
+    def about(self) -> About:
+        """What plans need to know of the images; it is found out once and travels along."""
+        images = self.load()
+        return About(images.name, images.fingerprint, len(images), images.shape, len(images.classes))
 
 
 @dataclass(frozen=True)
@@ -141,21 +157,6 @@ class NetworkSource(ABC):
 
 
 @dataclass(frozen=True)
-class LiveNetwork(NetworkSource):
-    """A network held by this process."""
-
-    network: Network
-    label: str = "network"
-    portable = False
-
-    def identity(self) -> Any:
-        return self.network.digest
-
-    def build(self, store: Store) -> Network:
-        return self.network
-
-
-@dataclass(frozen=True)
 class StoredNetwork(NetworkSource):
     """A network by architecture whose weights come from a file or from timm."""
 
@@ -165,8 +166,12 @@ class StoredNetwork(NetworkSource):
     side: int
     channels: int
 
-    def identity(self) -> Any:
+    @cached_property
+    def _digest(self) -> str:
         return _stored(self).digest
+
+    def identity(self) -> Any:
+        return self._digest
 
     def build(self, store: Store) -> Network:
         return _stored(self)

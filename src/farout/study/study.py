@@ -62,16 +62,16 @@ class Study:
 
     def stressed(self, images: ImageSource, count: int | None) -> ImageSource:
         """At most `count` of the images, in the inliers' shape."""
-        return some(MatchedImages(images, self.inliers.test.load().shape), count)
+        return some(MatchedImages(images, self.inliers.test.about.shape), count)
 
     def check(self) -> None:
         """Errors that can be known before the work: a name that stands for two things, a set that cannot be read, or
         a split that cannot serve to fit."""
         self._check_names()
         for images in (self.inliers.test, *self.outliers.values()):
-            images.load()
+            images.about  # noqa: B018 reads every image once
         for split, source in (("train", self.inliers.train), ("val", self.inliers.val)):
-            if source is not None and source.load().fingerprint == self.inliers.test.load().fingerprint:
+            if source is not None and source.about.fingerprint == self.inliers.test.about.fingerprint:
                 raise ValueError(f"the inliers' {split} and test splits are the same images; give each its own")
         for subject, _ in self.subjects:
             subject.check()
@@ -139,10 +139,10 @@ def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
 
 def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tuple[NetworkSource, int]]:
     label = item.label or item.name
-    images = (inliers.train or inliers.test).load()
+    images = (inliers.train or inliers.test).about
     channels, side, _ = images.shape
     if item.train is None:
-        classes = item.classes or len(images.classes)
+        classes = item.classes or images.classes
         stored = StoredNetwork(item, label, classes, item.side or side, channels)
         stored.identity()  # reads the weights: better now than after the first hour
         return [(stored, spec.seeds[0])]

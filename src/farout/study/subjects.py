@@ -135,7 +135,7 @@ class ImageSubject(Subject):
                 stacklevel=2,
             )
             own = uuid.uuid4().hex
-        return {"detector": own, "train": self.train and self.train.load().fingerprint}
+        return {"detector": own, "train": self.train and self.train.about.fingerprint}
 
     def identity(self) -> Any:
         return self._identity
@@ -162,21 +162,23 @@ class PanelSubject(Subject):
 
     label: str
     panel: Panel
+    weights: str
+    """The network's digest."""
     network: str = "network"
     portable = False
 
     @cached_property
-    def _network(self) -> str:
-        return self.panel.network.digest
-
-    def identity(self) -> Any:
+    def _identity(self) -> Any:
         detector = self.panel.detectors[self.label]
         state = digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
-        return {"detector": detector.identity(), "network": self._network, "state": state}
+        return {"detector": detector.identity(), "network": self.weights, "state": state}
+
+    def identity(self) -> Any:
+        return self._identity
 
     @property
     def group(self) -> str:
-        return digest(["network", self._network])
+        return digest(["network", self.weights])
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         return _shared_pass([Panel(self.panel.network, {s.label: s.panel.detectors[s.label]}) for s in together])

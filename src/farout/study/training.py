@@ -31,19 +31,19 @@ class TrainCell(Cell):
 
     @cached_property
     def identity(self) -> Any:
-        images = self.train.load()
+        images = self.train.about
         return {
             "kind": "network",
             "version": VERSION,
             "architecture": [self.spec.name, self.classes, *images.shape],
             "normalizer": [self.spec.mean, self.spec.std],
             "recipe": self.recipe,
-            "images": [images.fingerprint, self.val.load().fingerprint],
+            "images": [images.fingerprint, self.val.about.fingerprint],
         }
 
     @property
     def classes(self) -> int:
-        return self.spec.classes or len(self.train.load().classes)
+        return self.spec.classes or self.train.about.classes
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class TrainCell(Cell):
 
     def untrained(self) -> Network:
         """The network before training."""
-        channels, side, _ = self.train.load().shape
+        channels, side, _ = self.train.about.shape
         spec = self.spec
         return create(
             spec.name, self.classes, spec.side or side, channels, mean=spec.mean, std=spec.std, seed=self.seed
@@ -78,7 +78,7 @@ class TrainWork(Work):
 
     @cached_property
     def roles(self) -> dict[str, int]:
-        return {"train": self.cells[0].recipe["epochs"] * len(self.cells[0].train.load())}
+        return {"train": self.cells[0].recipe["epochs"] * self.cells[0].train.about.total}
 
     @cached_property
     def chunks(self) -> list[Chunk]:
