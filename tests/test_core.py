@@ -255,7 +255,7 @@ def test_a_users_class_is_identified_by_its_source_too() -> None:
             return activations.logits[:, 1]
 
     assert Mine().identity() == Mine().identity()
-    assert Mine().identity()["source"] != Changed().identity()["source"]
+    assert Mine().identity()["code"] != Changed().identity()["code"]
     assert {key: Mine().identity()[key] for key in ("name", "version", "params")} == {
         "name": "Mine",
         "version": 1,

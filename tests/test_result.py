@@ -47,7 +47,7 @@ def change(study: Path, **changes: Any) -> Path:
 
 def test_a_run_gives_what_a_panel_gives(study: Path, tmp_path: Path) -> None:
     result = farout.run(study, tmp_path / "out")
-    network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)
+    network = farout.networks.create("lenet", 4, 32)
     farout.networks.load_weights(network, study.with_name("lenet.safetensors"))
     parts = from_spec(StudySpec.read(study)).inliers
     assert parts.train is not None

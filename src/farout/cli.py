@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -27,6 +28,17 @@ app = typer.Typer(
     "Start with [bold]farout demo[/bold]; then write a study (see studies/) and [bold]farout run[/bold] it.\n\n"
     "Exit codes: 0 done, 1 some results failed, 2 bad usage, 130 stopped with Ctrl-C (the same command goes on).",
 )
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from farout import __version__
+
+        typer.echo(f"farout {__version__}")
+        raise typer.Exit
 
 
 class Family(StrEnum):
@@ -201,9 +213,9 @@ def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, pl
     try:
         with watching() as bar:
             result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(143 if isinstance(stopped, Terminated) else 130) from None
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
@@ -264,9 +276,18 @@ def _listed(family: Family) -> list[tuple[str, str]]:
     return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: stop as tidily as on Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
 def main() -> None:
     """Entry point: errors of the user's making end in one clear message and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app(prog_name="farout")
     except (ValueError, TypeError, OSError, RuntimeError) as error:

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from farout.identity import digest, digest_arrays, source_of
+from farout.describe import code_of, unknown_code
+from farout.identity import digest, digest_arrays, is_users
 
 CHUNK = 64
 """Images per chunk: the unit of randomness, of progress and of parallel work."""
@@ -62,7 +63,7 @@ class ImageSet(ABC):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the content: equal images and labels have equal fingerprints, wherever they lie."""
+        """Hash of the content, or of what it is made from and how; it does not depend on where the images lie."""
         return self._fingerprint()
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:
@@ -138,6 +139,11 @@ class Activations:
         blocks = {name: block[part] for name, block in self.blocks.items()}
         return Activations(self.logits[part], self.features[part], blocks)
 
+    def to(self, device: torch.device) -> Activations:
+        """The same on another device."""
+        blocks = {name: block.to(device) for name, block in self.blocks.items()}
+        return Activations(self.logits.to(device), self.features.to(device), blocks)
+
     def chunks(self, size: int = 1024) -> Iterator[Activations]:
         """The rows in order, `size` at a time, so that work on a long table needs little memory."""
         return (self[part] for part in chunks(len(self), size))
@@ -186,8 +192,7 @@ class PostHoc(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What decides this detector's scores, apart from network and data; of a user's class also its source."""
-        source = source_of(type(self))
-        own = {"source": source} if source else {}
+        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
         return {"name": self.name, "version": self.version, "params": self.params, **own}
 
     def fitted(self, key: str) -> Tensor:

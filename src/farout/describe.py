@@ -8,13 +8,20 @@ import inspect
 import math
 import sys
 import sysconfig
+import uuid
+import warnings
 from collections.abc import Iterator, Mapping
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 
 import numpy as np
 import torch
 
 from farout.identity import Json, bytes_of, canonical, digest, digest_arrays, digest_module, is_users, sources
+
+KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
+"""Modules whose version is no part of a detector's identity."""
 
 
 def describe(thing: object) -> Json | None:
@@ -28,16 +35,40 @@ def describe(thing: object) -> Json | None:
     if declared is not None:
         return _plain(declared() if callable(declared) else declared)
     try:
-        source = digest(sources(type(thing)))
-        found: dict[tuple[FunctionType, str], Json] = {}
-        for function in _methods(type(thing)):
-            _read(function, found)
-        reads = sorted(
-            canonical([f"{function.__qualname__}:{name}", value]) for (function, name), value in found.items()
-        )
-        return {"class": type(thing).__qualname__, "source": source, "holds": _plain(vars(thing)), "reads": reads}
-    except (OSError, TypeError, RecursionError):
+        code = code_of(type(thing))
+        return None if code is None else {"class": type(thing).__qualname__, "code": code, "holds": _plain(vars(thing))}
+    except (OSError, TypeError, ValueError, RecursionError):
         return None
+
+
+def code_of(cls: type) -> Json | None:
+    """The source of a user's class, its attributes, and what its methods read from outside; None if out of reach."""
+    try:
+        found: dict[tuple[FunctionType, str], Json] = {}
+        for function in _methods(cls):
+            _read(function, found)
+        reads = sorted(canonical([f"{f.__qualname__}:{name}", value]) for (f, name), value in found.items())
+        return {"source": digest(sources(cls)), "holds": _plain(_class_attributes(cls)), "reads": reads}
+    except (OSError, TypeError, ValueError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def unknown_code(cls: type) -> str:
+    """What stands for code that cannot be told: good in this process only, so that nothing is reused."""
+    warnings.warn(
+        f"what {cls.__qualname__} is cannot be told from its source, so its results are not reused between runs; "
+        "define it in a file",
+        stacklevel=3,
+    )
+    return uuid.uuid4().hex
+
+
+def _class_attributes(cls: type) -> dict[str, object]:
+    """What a user's classes hold besides functions."""
+    skipped = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
+    members = ((key, value) for part in reversed(cls.__mro__) if is_users(part) for key, value in vars(part).items())
+    return {key: value for key, value in members if not key.startswith("_") and not isinstance(value, skipped)}
 
 
 def _methods(cls: type) -> Iterator[FunctionType]:
@@ -51,6 +82,9 @@ def _methods(cls: type) -> Iterator[FunctionType]:
 
 def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -> None:
     """Add what a function reads from outside: values as they are, the user's functions and classes by their source."""
+    defaults = _plain([function.__defaults__, function.__kwdefaults__])
+    if defaults != [None, None]:
+        found[function, "="] = defaults
     closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}}
     for name in _outer_names(function.__code__):
@@ -59,11 +93,15 @@ def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -
             continue
         value = outside[name]
         if isinstance(value, type | FunctionType):
-            if is_users(value) and not _is_installed(value):
+            if is_users(value) and not _is_installed(getattr(sys.modules.get(value.__module__), "__file__", None)):
                 found[key] = digest(sources(value) if isinstance(value, type) else inspect.getsource(value))
                 for inner in _methods(value) if isinstance(value, type) else [inspect.unwrap(value)]:
                     _read(inner, found)
-        elif not isinstance(value, ModuleType | BuiltinFunctionType | np.ufunc):
+        elif isinstance(value, ModuleType):
+            file = getattr(value, "__file__", None)
+            if file and value.__name__.split(".")[0] not in KNOWN and not _is_installed(file):
+                found[key] = digest(Path(file).read_text(encoding="utf-8"))
+        elif not isinstance(value, BuiltinFunctionType | np.ufunc):
             found[key] = _plain(value)
 
 
@@ -74,8 +112,7 @@ def _outer_names(code: CodeType) -> set[str]:
     return names.union(*(_outer_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _is_installed(thing: type | FunctionType) -> bool:
-    file = getattr(sys.modules.get(thing.__module__), "__file__", None)
+def _is_installed(file: str | None) -> bool:
     return file is not None and file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
 
 

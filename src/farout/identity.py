@@ -32,19 +32,30 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     """Hash of named arrays: names, types, shapes and bytes, in the order given."""
     total = hashlib.sha256()
     for name, array in arrays:
-        array = np.asarray(array, order="C")
+        array = np.asarray(array)
         total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        total.update(array.reshape(-1).view(np.uint8).data)
+        for part in np.array_split(array, max(1, array.nbytes >> 26)) if array.ndim else [array]:  # 64 MB at a time
+            total.update(np.asarray(part, order="C").reshape(-1).view(np.uint8).data)
     return total.hexdigest()[:40]
 
 
 def digest_module(module: torch.nn.Module) -> str:
     """Hash of a module: its parts with their settings, the source of the user's classes, every weight and buffer."""
-    parts = [f"{name}:{type(part).__qualname__}({part.extra_repr()})" for name, part in module.named_modules()]
+    parts = [
+        [name, type(part).__qualname__, part.extra_repr(), _settings(part)] for name, part in module.named_modules()
+    ]
     code = sorted({source_of(type(part)) or "" for part in module.modules()})
     tensors = {**module.state_dict(), **dict(module.named_buffers())}  # the state leaves out buffers not to be saved
     arrays = ((key, bytes_of(tensor)) for key, tensor in sorted(tensors.items()))
     return digest([parts, code, digest_arrays(arrays)])
+
+
+def _settings(part: torch.nn.Module) -> dict[str, Json]:
+    """Plain attributes of a user's module, which may change what it computes."""
+    if not is_users(type(part)):
+        return {}
+    public = ((key, value) for key, value in vars(part).items() if not key.startswith("_") and key != "training")
+    return {key: repr(value) for key, value in public if isinstance(value, bool | int | float | str | tuple | list)}
 
 
 def bytes_of(tensor: object) -> np.ndarray:

@@ -23,6 +23,8 @@ def load_plugin(path: Path) -> ModuleType:
         assert spec is not None
         assert spec.loader is not None
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        if str(path.parent) not in sys.path:  # a plugin may import files beside it
+            sys.path.append(str(path.parent))
         try:
             spec.loader.exec_module(module)
         except BaseException:

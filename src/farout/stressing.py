@@ -79,7 +79,8 @@ def _outliers(
     outliers: Images | Sequence[Images] | None, inliers: Images, spec: InliersSpec | None
 ) -> dict[str, ImageSource]:
     if outliers is None:
-        others = [DataSpec(name=name) for name in EVERYWHERE if name != getattr(inliers, "name", None)]
+        own = spec.test.name if spec else getattr(inliers, "name", None)
+        others = [DataSpec(name=name) for name in EVERYWHERE if name != own]
         return outliers_from((spec and own_outliers(spec.test)) or others)
     given = [outliers] if isinstance(outliers, ImageSet | str | Path) else list(outliers)
     if not given:

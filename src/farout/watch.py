@@ -32,6 +32,6 @@ def watching() -> Iterator[Bar]:
     console = Console(stderr=True)
     hidden = not (console.is_terminal or console.is_jupyter)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    left = (TextColumn("left"), TimeRemainingColumn())
+    left = (TextColumn("·"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, *left, console=console, transient=True, disable=hidden) as progress:
         yield Bar(progress)

@@ -104,6 +104,11 @@ def test_folder_by_split(tmp_path: Path) -> None:
         farout.data.load(tmp_path, sides=8)
 
 
+def test_a_class_called_train_is_no_split(tmp_path: Path) -> None:
+    write(tmp_path / "photos", {"car/1.png": png(1), "train/1.png": png(2), "bus/1.png": png(3)})
+    assert farout.data.load(tmp_path / "photos").classes == ("bus", "car", "train")
+
+
 def test_limit_of_a_mixed_set_is_its_beginning() -> None:
     whole = farout.data.load("toy")
     part = farout.data.load("toy", limit=10)

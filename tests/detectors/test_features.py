@@ -105,14 +105,6 @@ def test_a_bank_of_many_blocks_is_one_bank(monkeypatch: pytest.MonkeyPatch) -> N
         assert knn(bank, queries, 20) == pytest.approx(whole, rel=1e-14)
 
 
-def test_knn_keeps_a_bank_of_its_own() -> None:
-    bank, queries = draw(40, 6), draw(3, 6, seed=1)
-    detector = KNN(k=2).fit(reading(bank), None)
-    before = detector.score(reading(queries))
-    bank.zero_()
-    assert torch.equal(detector.score(reading(queries)), before)
-
-
 def test_fitting_knn_again_forgets_the_first_bank() -> None:
     queries = draw(3, 6, seed=1)
     detector = KNN(k=2).fit(reading(draw(50, 6)), None).fit(reading(draw(20, 6, seed=5)), None)

@@ -478,10 +478,22 @@ def test_a_member_fits_the_panels_own_detector() -> None:
     np.testing.assert_array_equal(panel.score(pixels(9, 3))["knn"], reference)
 
 
-def test_a_members_identity_is_its_detectors_and_its_networks() -> None:
+def test_a_members_identity_is_its_detectors_its_networks_and_what_it_learned() -> None:
     panel = Panel(network(), [KNN(k=3)])
+    member = panel["knn"]
     expected = {"name": "knn", "version": 1, "params": {"k": 3}, "network": panel.network.digest}
-    assert panel["knn"].identity() == expected  # type: ignore[attr-defined]
+    identities = []
+    for seed in (1, 2, 1):
+        member.fit(images(130, seed))
+        identities.append(member.identity())  # type: ignore[attr-defined]
+        assert {key: identities[-1][key] for key in expected} == expected
+    assert identities[0] == identities[2] != identities[1]
+
+
+def test_refitting_a_member_forgets_its_threshold() -> None:
+    panel = Panel(network(), ["knn", "msp"]).fit(images(130, 1), images(40, 2))
+    panel["knn"].fit(images(130, 3))
+    assert set(panel.threshold()) == {"msp"}
 
 
 def test_fitting_and_scoring_leave_modes_and_weights_alone() -> None:

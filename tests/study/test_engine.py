@@ -1,13 +1,17 @@
 """The engine: what is computed, what is reused, what happens when something breaks."""
 
 import json
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import farout
 from farout.core import Detector, ImageSet
+from farout.detectors.catalog import catalog
 from farout.networks import create, save_weights
 from farout.protocols import plan
 from farout.study import engine
@@ -15,7 +19,9 @@ from farout.study.cell import Chunk
 from farout.study.fitting import FitWork
 from farout.study.results import Results
 from farout.study.scoring import ScoreWork
+from farout.study.sources import LiveImages, SomeImages, forget_loaded
 from farout.study.spec import StudySpec
+from farout.study.store import Store
 from farout.study.study import from_spec
 
 
@@ -332,3 +338,142 @@ def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path,
     monkeypatch.setattr(farout.detectors.KNN, "fit", fit)
     failed = farout.run(spec(weights, ["knn"]), tmp_path).outcome.failed
     assert "ValueError: cannot be done" in failed.values()
+
+
+def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_path, forwards, monkeypatch):
+    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    original, written = Store.write, []
+
+    def write(self, cell, facts, files):
+        if len(written) == 5:  # all three fits, and two of the three records of the first set
+            raise KeyboardInterrupt
+        written.append(cell)
+        original(self, cell, facts, files)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(spec(weights), tmp_path)
+    farout.run(spec(weights), tmp_path)
+    assert sum(forwards) == 150 * 3 + 100 + 70
+    assert list((tmp_path / "partial").iterdir()) == []
+
+
+def test_a_kept_chunk_with_an_error_is_computed_again(weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    original = engine._Active.take
+
+    def interrupted(self, name, results):
+        original(self, name, results)
+        if name == "test-0-64":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(farout.detectors.MLS, "score", lambda self, a: 1 / 0)
+        patch.setattr(farout.Panel, "validate", lambda self, table, name: None)
+        patch.setattr(engine._Active, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(spec(weights, ["mls"]), tmp_path)
+    assert not farout.run(spec(weights, ["mls"]), tmp_path).outcome.failed
+
+
+def test_a_record_that_cannot_be_written_fails_alone(weights, tmp_path, monkeypatch):
+    def save(self, path):
+        raise RuntimeError("these tensors cannot be saved")
+
+    with monkeypatch.context() as patch:
+        original = farout.Panel.save
+        patch.setattr(
+            farout.Panel,
+            "save",
+            lambda self, path: (save if "knn" in repr(self.detectors["detector"]).lower() else original)(self, path),
+        )
+        outcome = farout.run(spec(weights, ["msp", "knn"]), tmp_path).outcome
+    assert {detector for detector, _ in scores(tmp_path)} == {"msp"}
+    assert "RuntimeError: these tensors cannot be saved" in outcome.failed.values()
+
+
+def test_the_side_of_a_trained_network_is_part_of_its_identity():
+    def ids(**network):
+        study = spec(None, ["msp"], networks=[{"name": "resnet20", "train": {"epochs": 1}, **network}])
+        return {entry.cell.id for entry in plan(from_spec(study))}
+
+    assert ids().isdisjoint(ids(side=64))
+    assert ids().isdisjoint(ids(mean=[0.4]))
+    assert ids() == ids(label="another name")
+
+
+def test_some_images_keep_the_share_of_every_class():
+    images = ImageSet.from_arrays(np.zeros((8000, 2, 2), np.uint8), np.arange(8000) % 4)
+    counts = np.bincount(SomeImages(LiveImages(images), 2000).load().labels)
+    assert counts.sum() == 2000
+    assert (abs(counts - 500) < 5 * 500**0.5).all()
+
+
+def test_inlier_splits_must_have_the_same_classes(tmp_path, monkeypatch):
+    monkeypatch.setitem(catalog._makers, "counted", Broken)
+    for name in ("train/a", "train/b", "train/c", "val/a", "val/b", "val/c", "test/b", "test/c"):
+        (tmp_path / "inliers" / name).mkdir(parents=True)
+        shade = np.full((32, 32, 3), 20 * len(list(tmp_path.rglob("*.png"))), np.uint8)
+        Image.fromarray(shade).save(tmp_path / "inliers" / name / "1.png")
+    with pytest.raises(ValueError, match="splits must have the same classes"):
+        from_spec(spec(None, [{"name": "counted", "how": "well"}], inliers=str(tmp_path / "inliers"), networks=[]))
+
+
+def test_files_that_change_between_plan_and_run_stop_it(weights, tmp_path):
+    np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), 10, np.uint8))
+    study = from_spec(spec(weights, ["mls"], outliers=[str(tmp_path / "grey.npz")]))
+    cells = [entry.cell for entry in plan(study)]
+    engine.grouped(engine.closure(cells))  # from here on the plan knows the images
+    np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), 200, np.uint8))
+    forget_loaded()
+    failed = engine.run(cells, Store(tmp_path / "run").open()).failed
+    assert list(failed.values()) == ["RuntimeError: grey has changed since the run was planned; run again"]
+
+
+class Counted(Detector):
+    """Counts its fits in a file."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+
+    def fit(self, images):
+        with Path(self.log).open("a") as file:
+            file.write("fit ")
+
+    def score(self, images):
+        return images.mean((1, 2, 3))
+
+
+def test_a_detector_of_images_is_fitted_once_for_all_sets(tmp_path, monkeypatch):
+    monkeypatch.setitem(catalog._makers, "counted", Counted)
+    log = str(tmp_path / "log")
+    farout.run(spec(None, [{"name": "counted", "log": log}], networks=[]), tmp_path / "run")
+    assert (tmp_path / "log").read_text() == "fit "
+
+
+def test_planning_reads_a_networks_weights_once(weights, monkeypatch):
+    digests = []
+    original = farout.Network.digest.fget
+    monkeypatch.setattr(farout.Network, "digest", property(lambda self: (digests.append(1), original(self))[1]))
+    detectors = [{"name": "knn", "k": k} for k in range(1, 31)]
+    works = engine.grouped(engine.closure([entry.cell for entry in plan(from_spec(spec(weights, detectors)))]))
+    assert len(works) == 4
+    assert len(digests) == 1
+
+
+def test_work_travels_light(weights):
+    study = from_spec(
+        spec(weights, [{"name": "knn", "k": k} for k in range(1, 31)], inliers={"test": "toy", "train": "toy:train"})
+    )
+    work = engine.grouped([entry.cell for entry in plan(study)])[0]
+    before = len(pickle.dumps(work))
+    assert len(work.chunks) == 16
+    assert len(pickle.dumps(work)) == before < 60_000
+
+
+def test_a_run_says_how_well_the_network_classifies(weights, tmp_path):
+    table = farout.run(spec(weights, ["knn"]), tmp_path).table("clean_networks")
+    network = create("lenet", 4, 32, mean=0.5, std=0.25)
+    farout.networks.load_weights(network, weights)
+    assert table["accuracy"].item() == farout.networks.accuracy(network, farout.load("toy", "val", limit=150))

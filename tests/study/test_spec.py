@@ -92,7 +92,7 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
     recipe = TrainSpec(
         epochs=3, lr=0.1, batch=128, weight_decay=5e-4, schedule="cosine", augment="crop_flip"
     )  # fmt: skip
-    assert network == NetworkSpec(name="lenet", train=recipe, mean=(0.5,), std=(0.25,))
+    assert network == NetworkSpec(name="lenet", train=recipe, mean=None, std=None)
 
 
 @pytest.mark.parametrize(
@@ -247,3 +247,11 @@ def test_a_folder_stands_for_the_splits_it_has(tmp_path: Path, splits: tuple[str
 def test_a_study_cannot_be_changed(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="frozen"):
         read(tmp_path, LEAST).budget = "quick"
+
+
+def test_a_study_does_not_look_for_sets_where_it_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here" / "photos").mkdir(parents=True)
+    (tmp_path / "study.yaml").write_text("inliers: toy\noutliers: [photos]\ndetectors: [msp]\n")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(ValueError, match=r"outliers\.0: unknown data set 'photos'"):
+        StudySpec.read(tmp_path / "study.yaml")

@@ -23,7 +23,7 @@ def test_a_record_gives_back_what_was_written(store):
     files = {"scores.parquet": score_table(columns()), "examples.safetensors": array_file({"a": np.eye(3)[:, ::2]})}
     store.write("cell", {"images": 5}, files)
     assert store.has("cell")
-    assert store.facts("cell") == {"images": 5}
+    assert store.facts("cell")["images"] == 5
     assert np.array_equal(store.scores("cell"), columns()["score"])
     assert np.array_equal(store.column("cell", "label"), columns()["label"])
     assert np.array_equal(store.arrays("cell", "examples.safetensors")["a"], np.eye(3)[:, ::2])
@@ -53,18 +53,18 @@ def test_writing_again_replaces_and_clears_the_failure(store):
     assert store.failure("cell") == {"traceback": "boom"}
     store.write("cell", {"try": 1}, {})
     store.write("cell", {"try": 2}, {})
-    assert store.facts("cell") == {"try": 2}
+    assert store.facts("cell")["try"] == 2
     assert store.failure("cell") is None
 
 
 def test_parts_come_back_by_chunk_until_forgotten(store):
-    store.put_part("work", {3: {"a/b": np.arange(2)}, 1: {"a/b": np.arange(4), "c": np.zeros(0)}})
-    store.put_part("work", {7: {"a/b": np.ones(1)}})
+    store.put_part("work", {"test-64-128": {"a/b": np.arange(2)}, "x": {"a/b": np.arange(4), "c": np.zeros(0)}})
+    store.put_part("work", {"y": {"a/b": np.ones(1)}})
     found = dict(store.parts("work"))
-    assert sorted(found) == [1, 3, 7]
-    assert np.array_equal(found[1]["a/b"], np.arange(4))
-    assert found[1]["c"].size == 0
-    assert np.array_equal(found[7]["a/b"], [1])
+    assert sorted(found) == ["test-64-128", "x", "y"]
+    assert np.array_equal(found["x"]["a/b"], np.arange(4))
+    assert found["x"]["c"].size == 0
+    assert np.array_equal(found["y"]["a/b"], [1])
     store.forget("work")
     assert dict(store.parts("work")) == {}
 
@@ -114,11 +114,33 @@ def test_what_a_killed_run_left_half_written_is_swept_away(store):
     (store.root / "failures" / ".cell.json-torn").write_text("{")
     (store.root / f".plan.json-{'0' * 32}").write_text("{")
     (store.scratch("work") / ".torn").write_bytes(b"half")
-    store.put_part("work", {0: {"a": np.ones(1)}})
+    store.put_part("work", {"test-0-64": {"a": np.ones(1)}})
     with store.lock():
         left = sorted(
             str(p.relative_to(store.root)) for p in store.root.rglob("*") if "torn" in str(p) or ".plan" in str(p)
         )
     assert left == []
     assert store.has("cell")
-    assert [chunk for chunk, _ in store.parts("work")] == [0]
+    assert [chunk for chunk, _ in store.parts("work")] == ["test-0-64"]
+
+
+def test_a_damaged_part_is_as_good_as_none(store):
+    store.put_part("work", {"a": {"x": np.ones(3)}})
+    (path,) = store.scratch("work").glob("part-*")
+    path.write_bytes(path.read_bytes()[:-5])
+    assert dict(store.parts("work")) == {}
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "deleted", "record"])
+def test_a_damaged_record_is_as_good_as_none(store, damage):
+    store.write("cell", {}, {"scores.parquet": score_table(columns())})
+    path = store.path("cell") / ("record.json" if damage == "record" else "scores.parquet")
+    assert store.has("cell")
+    if damage == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-3])
+    assert not store.has("cell")
+    store.write("cell", {}, {"scores.parquet": score_table(columns())})
+    assert store.has("cell")

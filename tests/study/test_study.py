@@ -59,7 +59,7 @@ def test_what_a_study_holds(ready: Any, weights: str) -> None:
         ("msp", "lenet", 0), ("knn", "lenet", 0), ("near", "lenet", 0),
     ]  # fmt: skip
     assert [subject.fit.detector.params for subject, _ in study.subjects] == [{}, {"k": 3}, {"k": 4}]
-    network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)
+    network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.5)
     farout.networks.load_weights(network, weights)
     assert {subject.fit.network.identity() for subject, _ in study.subjects} == {network.digest}
     assert study.spec["outliers"][0]["limit"] == 20
@@ -81,9 +81,10 @@ def test_labels_of_outlier_sets(ready: Any, tmp_path: Path) -> None:
 def test_validation_images_are_cut_from_training_ones(ready: Any) -> None:
     study = ready(inliers={"train": SMALL["train"], "test": SMALL["test"]})
     train, val = study.inliers.train.load(), study.inliers.val.load()
-    assert (len(train), len(val)) == (90, 10)
+    assert (len(train), len(val)) == (92, 8)  # two of each class of 25
+    assert np.bincount(val.labels).tolist() == [2, 2, 2, 2]
     everything = farout.load("toy", "val", limit=100).batch(range(100)).flatten(1)
-    again = np.concatenate([train.batch(range(90)).flatten(1).numpy(), val.batch(range(10)).flatten(1).numpy()])
+    again = np.concatenate([train.batch(range(92)).flatten(1).numpy(), val.batch(range(8)).flatten(1).numpy()])
     assert sorted(map(bytes, again)) == sorted(map(bytes, everything.numpy()))
 
 

@@ -118,9 +118,19 @@ def _folder(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
     return FolderSet(_split_folder(path, split), **{"name": path.resolve().name, **options})
 
 
+def split_folders(path: Path) -> list[str]:
+    """The splits a folder is divided into: its sub-folders called train, val or test.
+
+    A single one among others is a class of that name (CIFAR-100 has trains).
+    """
+    inside = [p.name for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")]
+    splits = [name for name in _SPLIT_FOLDERS if name in inside]
+    return splits if len(splits) > 1 or len(inside) == 1 else []
+
+
 def _split_folder(path: Path, split: str) -> Path:
     """The folder of this split, where the folder is divided into splits; else the folder itself."""
-    splits = [name for name in _SPLIT_FOLDERS if (path / name).is_dir()]
+    splits = split_folders(path)
     if not splits:
         return path
     if split not in splits:

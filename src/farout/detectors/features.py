@@ -43,7 +43,7 @@ class KNN(PostHoc):
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
-        bank = activations.features.clone()
+        bank = activations.features
         self.state = {"bank": bank, "lengths": torch.cat([_lengths(part) for part in bank.split(self.BLOCK)])}
         return self
 

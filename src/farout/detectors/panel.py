@@ -30,6 +30,7 @@ from farout.core import (
 from farout.detectors.catalog import catalog
 from farout.detectors.labels import label
 from farout.detectors.table import Table, columns_of
+from farout.identity import digest_arrays
 from farout.networks.network import Network
 from farout.registry import unknown
 
@@ -108,7 +109,7 @@ class Panel:
 
     def validate(self, table: Activations, name: str) -> None:
         """Score the inlier validation split from its activations."""
-        parts = [self.score_activations(part) for part in table.chunks()]
+        parts = [self.score_activations(part.to(self.network.device)) for part in table.chunks()]
         self.validation = finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
 
     def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
@@ -161,7 +162,9 @@ class Panel:
     def save(self, path: str | Path) -> None:
         """Write what was fitted to one safetensors file; the network's weights are not in it."""
         state = {
-            f"{name}/{key}": value.contiguous() for name, d in self.detectors.items() for key, value in d.state.items()
+            f"{name}/{key}": value.contiguous().clone()
+            for name, d in self.detectors.items()
+            for key, value in d.state.items()
         }
         state |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in self.validation.items()}
         members = {name: detector.identity() for name, detector in self.detectors.items()}
@@ -219,6 +222,7 @@ class Member(Detector):
         if detector.fits_on is not None:
             splits = {detector.fits_on: images}
             Panel(self.panel.network, {self.name: detector}).fit(splits.get("train"), splits.get("val"))
+            self.panel.validation.pop(self.name, None)
 
     def score(self, images: Tensor) -> Tensor:
         detector, network = self.panel.detectors[self.name], self.panel.network
@@ -228,8 +232,14 @@ class Member(Detector):
             return detector.score(activations) if len(images) else images.new_empty(0, dtype=torch.float64)
 
     def identity(self) -> dict[str, Any]:
-        """The detector's identity and the network it reads."""
-        return {**self.panel.detectors[self.name].identity(), "network": self.panel.network.digest}
+        """The detector's identity, what it has learned, and the network it reads."""
+        detector = self.panel.detectors[self.name]
+        return {**detector.identity(), "network": self.panel.network.digest, "state": state_digest(detector)}
+
+
+def state_digest(detector: PostHoc) -> str:
+    """Hash of what a detector has learned."""
+    return digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
 
 
 def _threshold(scores: NDArray[np.float64], recall: float) -> float:

@@ -57,6 +57,8 @@ class Network(nn.Module):
         self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)
         if self.mean.shape != self.std.shape:
             raise ValueError(f"mean and std must have as many numbers, got mean={mean!r} and std={std!r}")
+        if self.mean.max() > 1:
+            raise ValueError(f"images are in [0, 1], and mean is {mean!r}; divide mean and std by 255")
         if not (self.std > 0).all():
             raise ValueError(f"std must be positive, got {self.std.flatten().tolist()}")
         self.block_names = tuple(getattr(module, "block_names", ()) if blocks is None else blocks)

@@ -57,9 +57,10 @@ def _histogram(ax: Axes, title: str, curves: dict[str, NDArray[np.float64]], col
     for name, scores in curves.items():
         shares = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
         inliers = name == "inliers"
-        ax.stairs(shares, edges, color=colors[name], fill=inliers, alpha=0.45 if inliers else 1)
+        ax.stairs(np.sqrt(shares), edges, color=colors[name], fill=inliers, alpha=0.45 if inliers else 1)
     ax.set_title(title, fontsize=10)
     ax.set_yticks([])
+    ax.locator_params(axis="x", nbins=5)
     ax.spines[["top", "right", "left"]].set_visible(False)
 
 

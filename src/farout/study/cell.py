@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +70,9 @@ class Chunk(NamedTuple):
     start: int
     stop: int
 
+    def __str__(self) -> str:
+        return f"{self.role}-{self.start}-{self.stop}"
+
 
 class Record(NamedTuple):
     """What a cell leaves in the store: small facts, and functions that write its files."""
@@ -90,8 +93,12 @@ class Job(ABC):
         """Take in a chunk's results, in any order."""
 
     @abstractmethod
-    def finish(self) -> dict[str, Record | str]:
-        """The record of every cell, or the traceback of what went wrong with it."""
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        """Do results that an earlier run has kept serve all of the cells?"""
+
+    @abstractmethod
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        """The record of every cell, one after the other, or the traceback of what went wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,14 @@ class Work(ABC):
 
     cells: tuple[Any, ...]
 
-    @cached_property
+    def __getstate__(self) -> dict[str, Any]:
+        return {"cells": self.cells}  # what else there is follows from them
+
+    @property
     def id(self) -> str:
-        """Hash of the cells: unfinished work is found again by it."""
-        return digest(sorted(cell.id for cell in self.cells))
+        """The group: unfinished work is found again by it, also when some of its cells are done or others join."""
+        group: str = self.cells[0].group
+        return group
 
     @property
     def requires(self) -> tuple[Cell, ...]:

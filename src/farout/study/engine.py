@@ -110,25 +110,27 @@ class _Active:
     def __init__(self, work: Work, store: Store, device: torch.device) -> None:
         self.work, self.store = work, store
         self.job: Job = work.prepare(store, device)
-        self.missing = dict(enumerate(work.chunks))
-        self.unsaved: dict[int, Arrays] = {}
+        self.title = work.cells[0].title
+        self.missing = {str(chunk): chunk for chunk in work.chunks}
+        self.unsaved: dict[str, Arrays] = {}
         self.saved_at = self.started_at = time.monotonic()
 
     def resume(self) -> int:
         """Take in the chunks an earlier run has kept; how many images they are."""
         images = 0
-        for number, results in self.store.parts(self.work.id):
-            if number in self.missing:
-                chunk = self.missing.pop(number)
+        for name, results in self.store.parts(self.work.id):
+            chunk = self.missing.get(name)
+            if chunk is not None and self.job.complete(chunk, results):
+                del self.missing[name]
                 self.job.collect(chunk, results)
                 images += chunk.stop - chunk.start
         return images
 
-    def take(self, number: int, results: Arrays) -> None:
+    def take(self, name: str, results: Arrays) -> None:
         """Take in a finished chunk."""
-        self.job.collect(self.missing.pop(number), results)
+        self.job.collect(self.missing.pop(name), results)
         if results:
-            self.unsaved[number] = results
+            self.unsaved[name] = results
         if time.monotonic() - self.saved_at > FLUSH_SECONDS:
             self.flush()
 
@@ -155,17 +157,17 @@ class _Run:
         self.waiting, self.active = list(works), dict[str, _Active]()
         self.store, self.device, self.watcher, self.outcome = store, device, watcher, outcome
         self.submit, self.window = submit, window
-        self.pending: dict[Future[Arrays], tuple[_Active, int]] = {}
+        self.pending: dict[Future[Arrays], tuple[_Active, str]] = {}
 
     def go(self) -> None:
         """Keep the window full of chunks until all work is finished; whatever happens, keep what is done."""
         with ExitStack() as stack:
             stack.callback(self._flush)
-            for active, number in self._chunks():
+            for active, name in self._chunks():
                 if not (self.submit and active.work.portable):
-                    self._here(active, number)
+                    self._here(active, name)
                 else:
-                    self.pending[self.submit(active.work, active.missing[number])] = active, number
+                    self.pending[self.submit(active.work, active.missing[name])] = active, name
                 while len(self.pending) >= self.window:
                     self._await()
             while self.pending:
@@ -175,17 +177,19 @@ class _Run:
         for active in self.active.values():
             active.flush()
 
-    def _chunks(self) -> Iterator[tuple[_Active, int]]:
+    def _chunks(self) -> Iterator[tuple[_Active, str]]:
         """The missing chunks of all work, each work as soon as what it requires is there."""
         while self.waiting:
             work = next((w for w in self.waiting if self._settled(w)), None)
             if work is None:
+                if not self.pending:
+                    raise RuntimeError(f"{self.waiting[0].cells[0].title} waits for a result that is gone; run again")
                 self._await()
                 continue
             self.waiting.remove(work)
             active = self._start(work)
             if active is not None:
-                yield from ((active, number) for number in list(active.missing) if work.id in self.active)
+                yield from ((active, name) for name in list(active.missing) if work.id in self.active)
 
     def _settled(self, work: Work) -> bool:
         return all(self.store.has(need.id) or need.id in self.outcome.failed for need in work.requires)
@@ -218,21 +222,21 @@ class _Run:
         else:
             self.watcher.advance(sum(work.roles.values()), work.cells[0].title)
 
-    def _here(self, active: _Active, number: int) -> None:
+    def _here(self, active: _Active, name: str) -> None:
         """Compute a chunk in this process."""
-        title = active.work.cells[0].title
+        title = active.title
         try:
-            results = active.job.run(active.missing[number], lambda images: self.watcher.advance(images, title))
+            results = active.job.run(active.missing[name], lambda images: self.watcher.advance(images, title))
         except Exception:
             self._fail(active.work, traceback.format_exc())
             return
-        self._take(active, number, results)
+        self._take(active, name, results)
 
     def _await(self) -> None:
         """Take in the chunks that workers have finished."""
         ready, _ = wait(self.pending, return_when=FIRST_COMPLETED)
         for future in ready:
-            active, number = self.pending.pop(future)
+            active, name = self.pending.pop(future)
             if active.work.id not in self.active:
                 continue
             try:
@@ -245,34 +249,36 @@ class _Run:
             except Exception:
                 self._fail(active.work, traceback.format_exc())
                 continue
-            chunk: Chunk = active.missing[number]
-            self.watcher.advance(chunk.stop - chunk.start, active.work.cells[0].title)
-            self._take(active, number, results)
+            chunk: Chunk = active.missing[name]
+            self.watcher.advance(chunk.stop - chunk.start, active.title)
+            self._take(active, name, results)
 
-    def _take(self, active: _Active, number: int, results: Arrays) -> None:
-        active.take(number, results)
+    def _take(self, active: _Active, name: str, results: Arrays) -> None:
+        active.take(name, results)
         if not active.missing:
             self._finish(active)
 
     def _finish(self, active: _Active) -> None:
-        """Store the records of finished work."""
-        work = active.work
-        try:
-            results = active.job.finish()
-        except Exception:
-            self._fail(work, traceback.format_exc())
-            return
-        for cell in work.cells:
-            result = results[cell.id]
+        """Store the records of finished work, one cell at a time."""
+        cells = {cell.id: cell for cell in active.work.cells}
+        for cell, result in active.job.finish():
             if isinstance(result, Record):
-                seconds = time.monotonic() - active.started_at
-                self.store.write(cell.id, {**result.facts, **_provenance(cell, seconds)}, result.files)
-                self.outcome.done.append(cell.id)
-            else:
-                self._record_failure(cell, result)
+                result = self._write(cells[cell], result, time.monotonic() - active.started_at)
+            if isinstance(result, str):
+                self._record_failure(cells[cell], result)
+        del self.active[active.work.id]
+        self.store.forget(active.work.id)
 
-        del self.active[work.id]
-        self.store.forget(work.id)
+    def _write(self, cell: Cell, record: Record, seconds: float) -> Record | str:
+        """Store a record; a traceback where it cannot be written for a reason of its own."""
+        try:
+            self.store.write(cell.id, {**record.facts, **_provenance(cell, seconds)}, record.files)
+        except OSError:  # the disk, not the record: nothing more can be stored
+            raise
+        except Exception:
+            return traceback.format_exc()
+        self.outcome.done.append(cell.id)
+        return record
 
     def _fail(self, work: Work, why: str) -> None:
         """All of the work failed; its finished chunks are kept for the next try."""

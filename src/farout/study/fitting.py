@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,9 +100,9 @@ class FitJob(Job):
         self.network = first.network.build(store).to(device)
         self.panels = {cell.id: cell.panel(self.network) for cell in self.cells}
         sources = {"train": first.train, "val": first.val}
-        self.images: dict[str, ImageSet] = {role: s.load() for role, s in sources.items() if s and role in work.roles}
+        self.images: dict[str, ImageSet] = {role: s.open() for role, s in sources.items() if s and role in work.roles}
         self.tables = {role: Table(len(images)) for role, images in self.images.items()}
-        self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None)}
+        self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
 
     def _needs(self, split: Split | None) -> frozenset[str]:
         return frozenset().union(*(panel.needs(split) for panel in self.panels.values()))
@@ -116,8 +116,22 @@ class FitJob(Job):
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         self.tables[chunk.role].put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
 
-    def finish(self) -> dict[str, Record | str]:
-        return {cell.id: self._fit(self.panels[cell.id]) for cell in self.cells}
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        wanted = {"logits", "features"} & self.needs[chunk.role]
+        if "blocks" in self.needs[chunk.role]:
+            wanted |= {f"block:{name}" for name in self.network.block_names}
+        return wanted <= results.keys()
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        return ((cell.id, self._fit(self.panels.pop(cell.id))) for cell in self.cells)
+
+    def _facts(self) -> dict[str, float]:
+        """The network's accuracy on the validation images, where they have labels."""
+        labels = self.images["val"].labels if "val" in self.images else None
+        if labels is None:
+            return {}
+        guesses = self.tables["val"].activations().logits.argmax(1).numpy()
+        return {"accuracy": float((guesses == labels).mean())}
 
     def _fit(self, panel: Panel) -> Record | str:
         """Fit one detector; what goes wrong with it is its own affair."""
@@ -127,6 +141,6 @@ class FitJob(Job):
                 panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
             if "val" in self.images:
                 panel.validate(self.tables["val"].activations(), self.images["val"].name)
-            return Record({}, {STATE: panel.save})
+            return Record(self._facts(), {STATE: panel.save})
         except Exception:
             return traceback.format_exc()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,15 +76,22 @@ class ScoreJob(Job):
 
     def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
         self.cells: tuple[ScoreCell, ...] = work.cells
-        self.images = self.cells[0].images.load()
+        self.images = self.cells[0].images.open()
         self.store, self.device = store, device
-        self.scores = {cell.id: np.full(len(self.images), np.nan) for cell in self.cells}
         self.errors: dict[str, str] = {}
 
     @cached_property
     def score(self) -> Score:
         """The scorer, opened by the first chunk: a process that only collects results does not need it."""
         return self.cells[0].subject.open([cell.subject for cell in self.cells], self.store, self.device)
+
+    @cached_property
+    def scores(self) -> Arrays:
+        """Where results are collected; a process that only computes chunks does not need it."""
+        return {cell.id: np.full(len(self.images), np.nan) for cell in self.cells}
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return all(cell.id in results for cell in self.cells)
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images.batch(range(chunk.start, chunk.stop))
@@ -104,8 +111,8 @@ class ScoreJob(Job):
             else:
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
 
-    def finish(self) -> dict[str, Record | str]:
-        return {cell.id: self._record(cell) for cell in self.cells}
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        return ((cell.id, self._record(cell)) for cell in self.cells)
 
     def _record(self, cell: ScoreCell) -> Record | str:
         if cell.id in self.errors:
@@ -136,7 +143,7 @@ class ScoreJob(Job):
         images = self.images.batch(places)
         longest = max(images.shape[2:])
         if longest > EXAMPLE_SIDE:
-            scale = EXAMPLE_SIDE / longest
-            images = F.interpolate(images, scale_factor=scale, mode="bilinear", antialias=True)
+            size = [max(1, side * EXAMPLE_SIDE // longest) for side in images.shape[2:]]
+            images = F.interpolate(images, size, mode="bilinear", antialias=True)
         small: NDArray[np.uint8] = images.mul(255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
         return small

@@ -12,6 +12,7 @@ import numpy as np
 from farout.core import ImageSet
 from farout.data import load
 from farout.data.matched import match
+from farout.data.splits import divide
 from farout.networks import Network, create, load_weights
 from farout.rng import numpy_generator
 from farout.study.spec import DataSpec, NetworkSpec
@@ -19,9 +20,6 @@ from farout.study.spec import DataSpec, NetworkSpec
 if TYPE_CHECKING:
     from farout.study.cell import Cell
     from farout.study.store import Store
-
-VAL_SHARE = 0.1
-"""Share of the training images that become the validation split where a set has none."""
 
 
 class About(NamedTuple):
@@ -31,7 +29,8 @@ class About(NamedTuple):
     fingerprint: str
     total: int
     shape: tuple[int, int, int]
-    classes: int
+    classes: tuple[str, ...]
+    labelled: bool
 
 
 class ImageSource(ABC):
@@ -44,11 +43,20 @@ class ImageSource(ABC):
     def load(self) -> ImageSet:
         """The images."""
 
+    def open(self) -> ImageSet:
+        """The images, for work that was planned from `about`; an error where they have changed since."""
+        images = self.load()
+        if images.fingerprint != self.about.fingerprint:
+            raise RuntimeError(f"{images.name} has changed since the run was planned; run again")
+        return images
+
     @cached_property
     def about(self) -> About:
         """What plans need to know of the images; it is found out once and travels along."""
         images = self.load()
-        return About(images.name, images.fingerprint, len(images), images.shape, len(images.classes))
+        return About(
+            images.name, images.fingerprint, len(images), images.shape, images.classes, images.labels is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class DerivedImages(ImageSource):
 
 @dataclass(frozen=True)
 class SomeImages(DerivedImages):
-    """At most `count` images of another source, spread evenly over it so that every class keeps its share."""
+    """At most `count` images of another source, drawn with a fixed seed and kept in order."""
 
     count: int
 
@@ -105,7 +113,8 @@ class SomeImages(DerivedImages):
         images = self.source.load()
         if len(images) <= self.count:
             return images
-        return images.subset(np.arange(self.count) * len(images) // self.count)
+        chosen = numpy_generator(0, "some", self.count).permutation(len(images))[: self.count]
+        return images.subset(np.sort(chosen))
 
 
 def some(images: ImageSource, count: int | None) -> ImageSource:
@@ -115,15 +124,12 @@ def some(images: ImageSource, count: int | None) -> ImageSource:
 
 @dataclass(frozen=True)
 class CutImages(DerivedImages):
-    """The seeded 10 % of a training set that serve for validation, or the rest."""
+    """The tenth of a training set that serves for validation, or the rest."""
 
     validation: bool
 
     def load(self) -> ImageSet:
-        images = self.source.load()
-        order = numpy_generator(0, "validation").permutation(len(images))
-        cut = max(1, round(VAL_SHARE * len(images)))
-        return images.subset(np.sort(order[:cut] if self.validation else order[cut:]))
+        return divide(self.source.load(), "val" if self.validation else "train")
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,10 @@ class StoredNetwork(NetworkSource):
         return self._digest
 
     def build(self, store: Store) -> Network:
-        return _stored(self)
+        network = _stored(self)
+        if network.digest != self._digest:
+            raise RuntimeError(f"the weights of {self.label} have changed since the run was planned; run again")
+        return network
 
 
 @lru_cache(maxsize=8)

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from farout.data.arrays import npz_names
-from farout.data.catalog import DATASETS
+from farout.data.catalog import DATASETS, split_folders
 from farout.registry import unknown
 
 Budget = Literal["quick", "standard", "full"]
@@ -75,8 +75,13 @@ def _data(value: Any, info: ValidationInfo) -> Any:
 def _rooted(name: str, info: ValidationInfo) -> str:
     """A path, taken from the study's folder, where there is one and no set has that name; else the name as it is."""
     path = _path(name, info)
-    is_path = bool(name) and name not in DATASETS and (path.exists() or bool(Path(name).suffix))
-    return str(path.resolve()) if is_path else name
+    if not name or name in DATASETS:
+        return name
+    if path.exists() or Path(name).suffix or "/" in name:
+        return str(path.resolve())
+    if info.context:  # a study's names are not looked up in the folder that the command happens to run in
+        DATASETS[name]
+    return name
 
 
 def _path(name: str, info: ValidationInfo) -> Path:
@@ -103,8 +108,8 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
     if path.is_absolute() and path.exists():
-        inside = npz_names(path) if path.suffix == ".npz" else [f"{p.name}_images" for p in path.iterdir()]
-        splits = [split for split in splits if f"{split}_images" in inside] or ["test"]
+        inside = split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in npz_names(path)]
+        splits = [split for split in splits if split in inside] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 
 
@@ -130,8 +135,9 @@ class NetworkSpec(Spec):
     weights: Annotated[str, AfterValidator(_rooted)] | None = None
     pretrained: bool = False
     train: TrainSpec | None = None
-    mean: tuple[float, ...] = (0.5,)
-    std: tuple[float, ...] = (0.25,)
+    mean: tuple[float, ...] | None = None
+    """Normaliser; None = 0.5, or what pretrained weights come with."""
+    std: tuple[float, ...] | None = None
     side: PositiveInt | None = None
     classes: PositiveInt | None = None
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -76,8 +77,12 @@ class Store:
     # Records
 
     def has(self, cell: str) -> bool:
-        """Is there a result?"""
-        return (self.path(cell) / "record.json").exists()
+        """Is there a result, with all its files? What a damaged disk has left of one is as good as none."""
+        try:
+            files = self.facts(cell)["files"]
+            return all((self.path(cell) / name).stat().st_size == size for name, size in files.items())
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            return False
 
     def path(self, cell: str) -> Path:
         """The folder of a cell's record."""
@@ -88,7 +93,8 @@ class Store:
         with self._staged(self.path(cell)) as folder:
             for name, make in files.items():
                 make(folder / name)
-            (folder / "record.json").write_text(json.dumps(dict(facts), indent=1, sort_keys=True))
+            sizes = {name: (folder / name).stat().st_size for name in files}
+            (folder / "record.json").write_text(json.dumps({**facts, "files": sizes}, indent=1, sort_keys=True))
         (self.root / "failures" / f"{cell}.json").unlink(missing_ok=True)
 
     def facts(self, cell: str) -> dict[str, Any]:
@@ -113,21 +119,26 @@ class Store:
 
     # Parts of unfinished work
 
-    def put_part(self, work: str, results: Mapping[int, Arrays]) -> None:
+    def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Keep the results of some chunks of unfinished work."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
         temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
         array_file(flat)(temporary)
         _sync(temporary)
-        temporary.rename(temporary.with_name(f"part-{min(results)}-{uuid.uuid4().hex[:8]}.safetensors"))
+        temporary.rename(temporary.with_name(f"part-{uuid.uuid4().hex}.safetensors"))
 
-    def parts(self, work: str) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-        """The kept chunks of unfinished work with their results."""
+    def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
+        """The kept chunks of unfinished work with their results; a damaged part is as good as none."""
         for path in sorted((self.root / "partial" / work).glob("part-*.safetensors")):
-            results: dict[int, dict[str, NDArray[Any]]] = {}
-            for name, value in load_file(path).items():
+            results: dict[str, dict[str, NDArray[Any]]] = {}
+            try:
+                arrays = load_file(path)
+            except (OSError, SafetensorError):
+                path.unlink(missing_ok=True)
+                continue
+            for name, value in arrays.items():
                 chunk, _, key = name.partition("/")
-                results.setdefault(int(chunk), {})[key] = value
+                results.setdefault(chunk, {})[key] = value
             yield from results.items()
 
     def scratch(self, work: str) -> Path:

@@ -73,6 +73,13 @@ class Study:
         for split, source in (("train", self.inliers.train), ("val", self.inliers.val)):
             if source is not None and source.about.fingerprint == self.inliers.test.about.fingerprint:
                 raise ValueError(f"the inliers' {split} and test splits are the same images; give each its own")
+        labelled = [
+            s.about for s in (self.inliers.train, self.inliers.val, self.inliers.test) if s and s.about.labelled
+        ]
+        longest = max((about.classes for about in labelled), key=len, default=())
+        if any(about.classes != longest[: len(about.classes)] for about in labelled):
+            found = "; ".join(f"{about.name}: {', '.join(about.classes)}" for about in labelled)
+            raise ValueError(f"the inliers' splits must have the same classes, got {found[:300]}")
         for subject, _ in self.subjects:
             subject.check()
 
@@ -142,7 +149,7 @@ def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tupl
     images = (inliers.train or inliers.test).about
     channels, side, _ = images.shape
     if item.train is None:
-        classes = item.classes or images.classes
+        classes = item.classes or len(images.classes)
         stored = StoredNetwork(item, label, classes, item.side or side, channels)
         stored.identity()  # reads the weights: better now than after the first hour
         return [(stored, spec.seeds[0])]
@@ -158,8 +165,8 @@ def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tupl
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
         return catalog.create(item.name, **item.params)
-    except UnknownName:
-        raise
+    except UnknownName as error:
+        raise UnknownName(f"{error} If it is one of your own, name its file with --plugin.") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"detector {item.name} with {item.params or 'no parameters'}: {error}") from error
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from farout.core import Activations, Detector, as_images, as_scores
 from farout.describe import describe
 from farout.detectors.catalog import catalog
-from farout.detectors.panel import Panel, forward
-from farout.identity import digest, digest_arrays
+from farout.detectors.panel import Panel, forward, state_digest
+from farout.identity import digest
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell
 from farout.study.sources import ImageSource
@@ -94,14 +94,15 @@ class PostHocSubject(Subject):
             source = self.fit.train if split == "train" else self.fit.val
             if source is None:
                 raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
-            images = source.load()
-            detector.check_fit(len(images), images.labels is not None)
+            detector.check_fit(source.about.total, source.about.labelled)
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.fit.network.build(store).to(device)
-        panels = [subject.fit.fitted(store, network) for subject in together]
+        return _shared_pass([subject.fit.fitted(store, network) for subject in together])
 
-        return _shared_pass(panels)
+
+_fitted: dict[str, Detector] = {}
+"""Detectors that this process has fitted lately, by identity."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,20 @@ class ImageSubject(Subject):
     def group(self) -> str:
         return digest(self.identity())
 
+    def _fitted(self) -> Detector:
+        """The detector, fitted once in this process however many sets it scores."""
+        if self.train is None:
+            return self.make()
+        if self.group not in _fitted:
+            if len(_fitted) >= 4:
+                del _fitted[next(iter(_fitted))]
+            detector = self.make()
+            detector.fit(self.train.open())
+            _fitted[self.group] = detector
+        return _fitted[self.group]
+
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        detector = self.make()
-        if self.train is not None:
-            detector.fit(self.train.load())
+        detector = self._fitted()
 
         def attempt(images: Tensor) -> NDArray[np.float64]:
             with torch.no_grad():
@@ -170,8 +181,7 @@ class PanelSubject(Subject):
     @cached_property
     def _identity(self) -> Any:
         detector = self.panel.detectors[self.label]
-        state = digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
-        return {"detector": detector.identity(), "network": self.weights, "state": state}
+        return {"detector": detector.identity(), "network": self.weights, "state": state_digest(detector)}
 
     def identity(self) -> Any:
         return self._identity

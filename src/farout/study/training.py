@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,19 +31,17 @@ class TrainCell(Cell):
 
     @cached_property
     def identity(self) -> Any:
-        images = self.train.about
         return {
             "kind": "network",
             "version": VERSION,
-            "architecture": [self.spec.name, self.classes, *images.shape],
-            "normalizer": [self.spec.mean, self.spec.std],
+            "untrained": self.untrained().digest,
             "recipe": self.recipe,
-            "images": [images.fingerprint, self.val.about.fingerprint],
+            "images": [self.train.about.fingerprint, self.val.about.fingerprint],
         }
 
     @property
     def classes(self) -> int:
-        return self.spec.classes or self.train.about.classes
+        return self.spec.classes or len(self.train.about.classes)
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -116,10 +114,13 @@ class TrainJob(Job):
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         """Nothing to take in: the job that ran holds the weights."""
 
-    def finish(self) -> dict[str, Record | str]:
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return False  # a training is resumed from its own checkpoint
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
         assert self.history is not None
         facts = {"accuracy": self.history.best_accuracy, "best_epoch": self.history.best_epoch}
-        return {self.cell.id: Record(facts, {WEIGHTS: lambda path: save_weights(self.network, path)})}
+        yield self.cell.id, Record(facts, {WEIGHTS: lambda path: save_weights(self.network, path)})
 
 
 @dataclass(frozen=True)

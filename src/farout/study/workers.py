@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -37,8 +38,17 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
     arguments = (str(store.root), str(device), plugins)
     with _environment(WORKER_ENVIRONMENT):
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
+        packed: dict[str, bytes] = {}
+
+        def pickled(work: Work) -> bytes:
+            """The work as it travels to our own workers; never stored."""
+            if work.id not in packed:
+                packed.clear()
+                packed[work.id] = pickle.dumps(work)
+            return packed[work.id]
+
         try:
-            yield lambda work, chunk: pool.submit(_run, work.id, work, chunk)
+            yield lambda work, chunk: pool.submit(_run, work.id, pickled(work), chunk)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -67,10 +77,11 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _run(work_id: str, work: Work, chunk: Chunk) -> Arrays:
+def _run(work_id: str, packed: bytes, chunk: Chunk) -> Arrays:
     if work_id not in _jobs:
         if len(_jobs) >= 2:
             del _jobs[next(iter(_jobs))]
+        work: Work = pickle.loads(packed)
         _jobs[work_id] = work.prepare(_store, _device)
     return _jobs[work_id].run(chunk, lambda images: None)
 
