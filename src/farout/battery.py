@@ -41,8 +41,9 @@ def check(detector: Any, images: ImageSet | None = None) -> list[Finding]:
 
     images: inliers to fit and score; the built-in "toy" set if None. Every check gets a fresh, unfitted copy.
     """
-    train = (images or load("toy", "train")).limit(TRAIN)
-    bench = Bench(detector, train, (images or load("toy")).batch(np.arange(min(IMAGES, len(images or load("toy"))))))
+    train, test = images or load("toy", "train"), images or load("toy")
+    bench = Bench(detector, train.limit(TRAIN), test.batch(range(min(IMAGES, len(test)))))
+    bench.fresh()  # what is no detector at all is an error, not ten findings
     return [Finding(name, _problem(function, bench)) for name, function in CHECKS.items()]
 
 

@@ -89,7 +89,7 @@ def _networks(results: Results, pairs: list[Pair]) -> list[Table]:
                 found[pair.network, pair.seed] = accuracy
     if not found:
         return []
-    frame = pd.DataFrame([{"network": n, "seed": s, "accuracy": value} for (n, s), value in found.items()])
+    frame = pd.DataFrame([{"classifier": n, "seed": s, "accuracy": value} for (n, s), value in found.items()])
     caption = "Accuracy on the inliers' validation images. If it is not what you expect, check mean and std."
     return [Table("clean_networks", "Networks", caption, frame)]
 
