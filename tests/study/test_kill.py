@@ -95,3 +95,17 @@ def test_killed_ten_times_and_continued_gives_the_same_bytes(tmp_path):
         found = content(run)
         assert expected.keys() == found.keys()
         assert [name for name in expected if expected[name] != found[name]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_run_told_to_stop_keeps_what_is_done_and_says_so(tmp_path, sign, code):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "slow.py").write_text(PLUGIN)
+    process = start(tmp_path, tmp_path / "run")
+    while not list((tmp_path / "run").glob("partial/*/part-*")) and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(sign)
+    assert process.wait(60) == code
+    assert "the same command goes on from there" in (tmp_path / "log").read_text()
+    assert list((tmp_path / "run").glob("partial/*/part-*"))
