@@ -90,7 +90,10 @@ def _networks(results: Results, pairs: list[Pair]) -> list[Table]:
     if not found:
         return []
     frame = pd.DataFrame([{"classifier": n, "seed": s, "accuracy": value} for (n, s), value in found.items()])
-    caption = "Accuracy on the inliers' validation images. If it is not what you expect, check mean and std."
+    caption = (
+        "Accuracy on the inliers' validation images (flattered where those were cut from images that the network was "
+        "trained on). If it is not what you expect, check mean and std."
+    )
     return [Table("clean_networks", "Networks", caption, frame)]
 
 

@@ -70,14 +70,15 @@ def run(
     The caller holds the store's lock.
     """
     everything = closure(cells)
-    outcome = Outcome(reused=sum(store.has(cell.id) for cell in everything))
-    works = grouped([cell for cell in everything if not store.has(cell.id)])
+    present = {cell.id for cell in everything if store.has(cell.id)}
+    outcome = Outcome(reused=len(present))
+    works = grouped([cell for cell in everything if cell.id not in present])
     watcher = watcher or Silent()
     watcher.total(sum(sum(work.roles.values()) for work in works))
     target = torch.device(device)
     use_pool = workers > 0 and any(work.portable for work in works)
     with worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as submit:
-        _Run(works, store, target, watcher, outcome, submit, window=2 * workers + 2).go()
+        _Run(works, store, target, watcher, outcome, submit, 2 * workers + 2, present).go()
     return outcome
 
 
@@ -153,8 +154,9 @@ class _Run:
         outcome: Outcome,
         submit: Submit | None,
         window: int,
+        present: set[str],
     ) -> None:
-        self.waiting, self.active = list(works), dict[str, _Active]()
+        self.waiting, self.active, self.present = list(works), dict[str, _Active](), present
         self.store, self.device, self.watcher, self.outcome = store, device, watcher, outcome
         self.submit, self.window = submit, window
         self.pending: dict[Future[Arrays], tuple[_Active, str]] = {}
@@ -192,7 +194,7 @@ class _Run:
                 yield from ((active, name) for name in list(active.missing) if work.id in self.active)
 
     def _settled(self, work: Work) -> bool:
-        return all(self.store.has(need.id) or need.id in self.outcome.failed for need in work.requires)
+        return all(need.id in self.present or need.id in self.outcome.failed for need in work.requires)
 
     def _start(self, work: Work) -> _Active | None:
         broken = [need for need in work.requires if need.id in self.outcome.failed]
@@ -277,6 +279,7 @@ class _Run:
             raise
         except Exception:
             return traceback.format_exc()
+        self.present.add(cell.id)
         self.outcome.done.append(cell.id)
         return record
 

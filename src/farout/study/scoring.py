@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from farout.core import finite
+from farout.core import NonFiniteScores, finite
 from farout.identity import digest
 from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
 from farout.study.sources import ImageSource
@@ -117,11 +118,15 @@ class ScoreJob(Job):
     def _record(self, cell: ScoreCell) -> Record | str:
         if cell.id in self.errors:
             return self.errors[cell.id]
-        scores = self.scores[cell.id]
         try:
-            finite({cell.subject.label: scores}, self.images.name)
-        except ValueError as error:
+            return self._made(cell)
+        except NonFiniteScores as error:
             return f"{type(error).__name__}: {error}"
+        except Exception:
+            return traceback.format_exc()
+
+    def _made(self, cell: ScoreCell) -> Record:
+        (scores,) = finite({cell.subject.label: self.scores[cell.id]}, self.images.name).values()
         columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
         if self.images.labels is not None:
             columns["label"] = self.images.labels
