@@ -34,7 +34,14 @@ class Slow(farout.Detector):
         return images.mean((1, 2, 3))
 """
 
-COMMAND = "import farout.study.engine as e, farout.cli as c; e.FLUSH_SECONDS = 0.1; c.main()"
+COMMAND = """
+import signal
+import farout.cli, farout.study.engine
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
+farout.study.engine.FLUSH_SECONDS = 0.1
+farout.cli.main()
+"""
 KILLS = 10
 
 
