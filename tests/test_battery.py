@@ -16,7 +16,7 @@ from farout.battery import CHECKS, IMAGES
 
 @cache
 def inliers() -> ImageSet:
-    return load("toy", "val", limit=60, side=16)
+    return load("toy", "val", limit=120, side=16)
 
 
 def problems(detector: Any) -> dict[str, str]:

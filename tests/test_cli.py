@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 import farout
@@ -19,7 +20,7 @@ from farout.detectors.catalog import catalog
 from farout.study.results import Results
 from written_runs import lenet_weights
 
-VERBS = ("list", "check", "plan", "run", "report", "demo")
+VERBS = ("list", "check", "plan", "run", "report", "render", "demo")
 
 
 class Answer(NamedTuple):
@@ -421,7 +422,7 @@ def test_the_demo_runs_and_writes_a_report(command: Any, study: Path, monkeypatc
 def test_the_demos_study() -> None:
     spec = demo.study()
     assert [item.name for item in spec.detectors] == farout.detectors.names()
-    assert (spec.name, spec.budget, spec.inliers.test.name) == ("demo", "quick", "toy")
+    assert (spec.name, spec.budget, spec.inliers.test.name) == ("demo", "quick", "shapes")
     (network,) = spec.networks
     assert network.train is not None
 
@@ -433,3 +434,32 @@ def test_a_broken_plugin_is_not_half_loaded(command: Any, tmp_path: Path) -> Non
     answer = command("list", "detectors", "--plugin", "mine.py")
     assert answer.code == 0
     assert "dark" in answer.out
+
+
+def test_shapes_are_written_to_disk(command: Any) -> None:
+    again = ("render", "shapes", "--out", "drawn", "--side", "16", "--limit", "30", "--split", "test/id")
+    answer = command(*again, "--split", "test/ood_size+hue", "--format", "npz")
+    assert answer.code == 0, answer.err
+    assert answer.out.split() == ["30", "images", "drawn/test.npz", "30", "images", "drawn/ood_size+hue.npz"]
+    images = farout.load("drawn/test.npz")
+    assert torch.equal(images.batch(range(30)), farout.load("shapes", side=16).batch(range(30)))
+    assert farout.load("drawn/test.parquet", side=16).batch([3]).equal(images.batch([3]))
+    assert command(*again).code == 0  # the same set as PNG files beside it
+    assert len(list(Path("drawn/test").rglob("*.png"))) == 30
+    other = command(*again, "--seed", "2")
+    assert other.code == 2
+    assert "holds another set" in other.err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--split", "test/ood_hoe"), "unknown attribute 'hoe'. Did you mean 'hue'?"),
+        (("--font", "x.ttf"), "a font is for chars only"),
+    ],
+)
+def test_what_cannot_be_rendered(command: Any, options: tuple[str, str], said: str) -> None:
+    answer = command("render", "shapes", "--out", "drawn", *options)
+    assert answer.code == 2
+    assert said in answer.err
+    assert not Path("drawn").exists()

@@ -21,13 +21,16 @@ HOMES = {
     "Panel": "farout.detectors.panel",
     "PostHoc": "farout.core",
     "Result": "farout.result",
+    "Shift": "farout.core",
+    "Variation": "farout.core",
     "check": "farout.battery",
     "load": "farout.data",
     "register": "farout.detectors.catalog",
     "run": "farout.result",
+    "shift": "farout.shifts",
     "stress": "farout.stressing",
 }
-FOLDERS = ("data", "detectors", "metrics", "networks", "protocols")
+FOLDERS = ("data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
 
 
 @pytest.mark.parametrize(("name", "home"), HOMES.items())
@@ -58,10 +61,28 @@ def test_the_version_is_the_packages() -> None:
 @pytest.mark.parametrize(
     ("family", "names"),
     [
-        ("detectors", {"msp", "entropy", "mls", "ebo", "knn", "mds"}),
+        ("detectors", {"msp", "entropy", "mls", "ebo", "gen", "react", "ash", "scale", "vim", "knn", "nnguide", "she"}),
+        ("detectors", {"mds", "odin", "gradnorm"}),
         ("networks", {"lenet", "resnet18", "resnet20", "densenet121", "wrn40_2"}),
-        ("data", {"toy", "noise", "cifar10", "cifar100", "svhn", "mnist", "fashion_mnist", "celeba", "mvtec"}),
-        ("protocols", {"clean"}),
+        (
+            "data",
+            {
+                "shapes",
+                "chars",
+                "toy",
+                "noise",
+                "cifar10",
+                "cifar100",
+                "svhn",
+                "mnist",
+                "fashion_mnist",
+                "celeba",
+                "mvtec",
+            },
+        ),
+        ("protocols", {"attributes", "clean"}),
+        ("shifts", {"gaussian_noise", "glass_blur", "spatter", "saturate"}),
+        ("variations", {"attributes"}),
     ],
 )
 def test_every_family_names_its_members(family: str, names: set[str]) -> None:

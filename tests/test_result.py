@@ -49,7 +49,7 @@ def test_a_run_gives_what_a_panel_gives(study: Path, tmp_path: Path) -> None:
     result = farout.run(study, tmp_path / "out")
     network = farout.networks.create("lenet", 4, 32)
     farout.networks.load_weights(network, study.with_name("lenet.safetensors"))
-    parts = from_spec(StudySpec.read(study)).inliers
+    parts = from_spec(StudySpec.read(study)).trials[0].inliers
     assert parts.train is not None
     assert parts.val is not None
     panel = farout.Panel(network, ["msp", farout.detectors.KNN(k=5)]).fit(parts.train.load(), parts.val.load())

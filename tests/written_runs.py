@@ -15,9 +15,9 @@ from farout.networks import create, save_weights
 from farout.study.cell import Cell, Entry, Work
 from farout.study.results import Results, write_plan
 from farout.study.sources import LiveImages
-from farout.study.spec import Budget
+from farout.study.spec import Budget, ProtocolSpec
 from farout.study.store import Store, array_file, score_table
-from farout.study.study import Inliers, Study
+from farout.study.study import Inliers, Study, Trial
 
 Outcome = NDArray[np.float64] | str | None
 """Scores, the traceback of a failure, or None where nothing has been tried."""
@@ -68,7 +68,7 @@ def write_run(
             entries.append(Entry("clean", cell, tags))
             _put(store, cell.id, sets[images])
     test = LiveImages(ImageSet.from_arrays(np.zeros((1, 8, 8, 3), np.uint8)))
-    write_plan(store, Study(name, Inliers(None, None, test), {}, [], ["clean"], budget, spec), entries)
+    write_plan(store, Study(name, [Trial(0, Inliers(None, None, test), {})], [ProtocolSpec(name="clean")], budget, spec), entries)
     return Results(root)
 
 

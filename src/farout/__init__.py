@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from farout import data, detectors, metrics, networks, protocols
+    from farout import data, detectors, metrics, networks, protocols, shifts, variations
     from farout.battery import check
-    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc
+    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift, Variation
     from farout.data import load
     from farout.detectors.catalog import register
     from farout.detectors.panel import Panel
     from farout.networks.network import Network
     from farout.result import Result, run
+    from farout.shifts import shift
     from farout.stressing import stress
 
 _HOMES = {
@@ -31,13 +32,16 @@ _HOMES = {
     "Panel": "detectors.panel",
     "PostHoc": "core",
     "Result": "result",
+    "Shift": "core",
+    "Variation": "core",
     "check": "battery",
     "load": "data",
     "register": "detectors.catalog",
     "run": "result",
+    "shift": "shifts",
     "stress": "stressing",
 }
-_FOLDERS = ("data", "detectors", "metrics", "networks", "protocols")
+_FOLDERS = ("data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
 
 __all__ = [
     "Activations",
@@ -49,6 +53,8 @@ __all__ = [
     "Panel",
     "PostHoc",
     "Result",
+    "Shift",
+    "Variation",
     "check",
     "data",
     "detectors",
@@ -58,7 +64,10 @@ __all__ = [
     "protocols",
     "register",
     "run",
+    "shift",
+    "shifts",
     "stress",
+    "variations",
 ]
 
 

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,22 @@ class Family(StrEnum):
     networks = "networks"
     datasets = "datasets"
     protocols = "protocols"
+    shifts = "shifts"
+    variations = "variations"
+
+
+class DrawnName(StrEnum):
+    """Sets that are drawn on the spot."""
+
+    shapes = "shapes"
+    chars = "chars"
+
+
+class FormName(StrEnum):
+    """How images are stored."""
+
+    png = "png"
+    npz = "npz"
 
 
 class BudgetName(StrEnum):
@@ -137,10 +154,13 @@ def plan(
 
     spec = _spec(study, budget)
     store = Store(out or Path("runs") / spec.name)
-    cells = closure([entry.cell for entry in planned(from_spec(spec))])
+    ready = from_spec(spec)
+    cells = closure([entry.cell for entry in planned(ready)])
     missing = [cell for cell in cells if not store.has(cell.id)]
     for work in grouped(missing):
         typer.echo(f"{sum(work.roles.values()):>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
+    for cut in ready.cuts:
+        typer.echo(f"left out at budget {spec.budget}: {cut}")
     typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
 
 
@@ -184,13 +204,58 @@ def report(
 
 
 @app.command()
+def render(
+    name: Annotated[DrawnName, typer.Argument(help="The set.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the images.")],
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Split, may be repeated: train, val, test/id, test/ood_hue, test/ood_size+rotation, …",
+            show_default="train, val, test/id, test/ood_hue, test/ood_cls, test/ood_both",
+        ),
+    ] = None,
+    form: Annotated[
+        FormName, typer.Option("--format", help="PNG files by class, or one .npz per split.")
+    ] = FormName.png,
+    side: Annotated[int, typer.Option(min=8, help="Width and height in pixels.")] = 32,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the configurations.")] = 1,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many images per split.", show_default="all")
+    ] = None,
+    font: Annotated[
+        Path | None, typer.Option(help="A TrueType file, for chars.", show_default="DejaVu Sans Mono")
+    ] = None,
+) -> None:
+    """Write SHAPES or CHARS to disk, with the table every image was drawn from.
+
+    The same command again goes on where it was stopped. `farout.load` reads what it writes: the folder (its splits
+    train, val and test), OUT/ood_hue, OUT/test.npz, or a table (OUT/test.parquet), from which it draws again.
+
+    Example: farout render shapes --out shapes64 --split test/id --side 64
+    """
+    from farout.data.drawn import OUTLIER_SPLITS
+    from farout.data.drawn import drawn as make
+    from farout.data.export import export
+    from farout.watch import watching
+
+    splits = split or ["train", "val", "test/id", *OUTLIER_SPLITS]
+    sets = [make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits]
+    with watching() as bar:
+        bar.total(sum(map(len, sets)))
+        for each, images in zip(splits, sets, strict=True):
+            folder = each.removeprefix("test/") if each != "test/id" else "test"
+            path = export(images, out / folder, form.value, partial(bar.advance, title=each))
+            typer.echo(f"{len(images):>9,} images  {path}")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for results.")] = Path("runs/demo"),
     workers: Workers = None,
     device: Device = "cpu",
     open_: Open = False,
 ) -> None:
-    """Everything on a built-in set, without downloads: train a network, fit every detector, test, report.
+    """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, report.
 
     Example: farout demo --open
     """
@@ -264,6 +329,8 @@ def _listed(family: Family) -> list[tuple[str, str]]:
     from farout.networks import NETWORKS
     from farout.protocols import PROTOCOLS
     from farout.registry import load_entry_points
+    from farout.shifts.catalog import catalog as shifts
+    from farout.variations import VARIATIONS
 
     load_entry_points()
     registries: dict[str, Registry[Any]] = {
@@ -271,6 +338,8 @@ def _listed(family: Family) -> list[tuple[str, str]]:
         "networks": NETWORKS,
         "datasets": DATASETS,
         "protocols": PROTOCOLS,
+        "shifts": shifts,
+        "variations": VARIATIONS,
     }
     registry = registries[family.value]
     return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]

@@ -1,23 +1,30 @@
-"""The contracts: what an image set, a detector that reads activations and a detector that reads images promise."""
+"""The contracts: what image sets, detectors that read activations or images, and shifts promise."""
 
 from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from farout import rng
 from farout.describe import code_of, unknown_code
-from farout.identity import digest, digest_arrays, is_users
+from farout.identity import canonical, digest, digest_arrays, is_users
+
+if TYPE_CHECKING:
+    from farout.networks.network import Network
 
 CHUNK = 64
 """Images per chunk: the unit of randomness, of progress and of parallel work."""
+SHIFTED_AT_ONCE = 2**18
+"""Pixel values a shift works on at a time, so that what it keeps in between stays in the processor's cache."""
 
 
 def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
@@ -50,6 +57,8 @@ class ImageSet(ABC):
     """Class names by index, where known."""
     shape: tuple[int, int, int]
     """Channels, height, width."""
+    attributes: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    """What else is known of every image, by name: values [N] that are stored beside its scores."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -100,6 +109,7 @@ class Subset(ImageSet):
         self.name = name or parent.name
         self.labels = None if parent.labels is None else parent.labels[self.indices]
         self.classes, self.shape = parent.classes, parent.shape
+        self.attributes = {name: values[self.indices] for name, values in parent.attributes.items()}
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -124,6 +134,25 @@ def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
     return array
 
 
+class Head(NamedTuple):
+    """The last linear layer: logits = features @ weight.T + bias."""
+
+    weight: Tensor  # [C, D]
+    bias: Tensor  # [C]
+
+    def logits(self, features: Tensor) -> Tensor:
+        """What the layer makes of features [B, D], in float64."""
+        if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
+            raise ValueError(
+                f"the last layer takes features [B, {self.weight.shape[1]}], got shape {list(features.shape)}"
+            )
+        return features.double() @ self.weight.double().T + self.bias.double()
+
+    def to(self, device: torch.device) -> Head:
+        """The same on another device."""
+        return Head(self.weight.to(device), self.bias.to(device))
+
+
 @dataclasses.dataclass(frozen=True)
 class Activations:
     """What one forward pass leaves behind, for a batch or for a whole set."""
@@ -131,18 +160,30 @@ class Activations:
     logits: Tensor  # [B, C]
     features: Tensor  # [B, D]: the input of the last linear layer
     blocks: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    head: Head | None = None
+    """The last linear layer; None where the activations come without a network."""
 
     def __len__(self) -> int:
         return len(self.logits)
 
     def __getitem__(self, part: slice) -> Activations:
         blocks = {name: block[part] for name, block in self.blocks.items()}
-        return Activations(self.logits[part], self.features[part], blocks)
+        return Activations(self.logits[part], self.features[part], blocks, self.head)
 
     def to(self, device: torch.device) -> Activations:
         """The same on another device."""
         blocks = {name: block.to(device) for name, block in self.blocks.items()}
-        return Activations(self.logits.to(device), self.features.to(device), blocks)
+        head = self.head and self.head.to(device)
+        return Activations(self.logits.to(device), self.features.to(device), blocks, head)
+
+    def last_layer(self, who: str) -> Head:
+        """The head; an error that names the detector where there is none."""
+        if self.head is None:
+            raise ValueError(
+                f"{who} reads the network's last layer, and these activations come without one: "
+                "give Activations(..., head=network.head)"
+            )
+        return self.head
 
     def chunks(self, size: int = 1024) -> Iterator[Activations]:
         """The rows in order, `size` at a time, so that work on a long table needs little memory."""
@@ -164,9 +205,12 @@ class PostHoc(ABC):
     version: ClassVar[int] = 1
     """Bumped by hand when the same parameters give other scores."""
     needs: ClassVar[frozenset[str]] = frozenset({"logits"})
-    """What it reads: "logits", "features", "blocks"."""
+    """What it reads: "logits", "features", "blocks", "head"."""
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
+    perturbs: ClassVar[bool] = False
+    """Does it look at other images than the given ones, which `perturb` makes? Then `score` reads those images'
+    activations, from a pass of its own; `fit` reads those of the images as they are."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -180,6 +224,10 @@ class PostHoc(ABC):
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         """Learn from inliers; fitting again forgets the first fit."""
         return self
+
+    def perturb(self, network: Network, images: Tensor) -> Tensor:
+        """The images it looks at, made from the given ones; called with gradients on and the network evaluating."""
+        return images
 
     @abstractmethod
     def score(self, activations: Activations) -> Tensor:
@@ -221,6 +269,71 @@ class Detector:
         raise NotImplementedError(f"{type(self).__name__} must define score(images) -> one score per image")
 
 
+Params = Mapping[str, Tensor]
+"""The random part of a shift by name: of one image, or of a batch along the first dimension."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Shift(ABC):
+    """A change that keeps an image's meaning: a corruption or an augmentation. Settings are its fields.
+
+    `shift(images, seed)` reads images to the nearest 8-bit value. What it does to an image depends on the seed and
+    on the image's index, and not on the batch the image is in: `apply` must give every image the same bytes in any
+    batch, so it adds up in a fixed order and uses no function whose last bit depends on the place in memory.
+    """
+
+    name: ClassVar[str]
+    """The name it is known by; the class's name unless set."""
+    version: ClassVar[int] = 1
+    """Bumped by hand when the same settings give other images."""
+    random: ClassVar[bool] = True
+    """Does it draw? Where it does not, `sample` is not called and `apply` gets no params."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
+        """All that is random about the shift of one image of this shape (C, H, W)."""
+        raise NotImplementedError(f"{type(self).__name__} must define sample, or set random = False")
+
+    @abstractmethod
+    def apply(self, images: Tensor, params: Params) -> Tensor:
+        """The shifted images, given what was drawn for each of them; on the device they are on."""
+
+    @torch.no_grad()
+    def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Tensor:
+        """The shifted images [B, C, H, W] as float32; `indices` say which images these are, 0 to B − 1 unless given."""
+        images = as_images(images, images.device if isinstance(images, Tensor) else "cpu").contiguous()
+        order = range(len(images)) if indices is None else list(indices)
+        if len(order) != len(images):
+            raise ValueError(f"got {len(order)} indices for {len(images)} images, expected one each")
+        shifted = torch.empty_like(images)
+        for part in chunks(len(images), max(1, SHIFTED_AT_ONCE // max(1, images.shape[1:].numel()))):
+            read = images[part].mul(255).round_().clamp_(0, 255).div_(255)
+            shifted[part] = self.apply(read, self._draw(read, order[part], seed))
+        return shifted
+
+    def _draw(self, images: Tensor, indices: Sequence[int], seed: int) -> Params:
+        """What is drawn for these images, stacked."""
+        if not self.random:
+            return {}
+        settings = canonical(self.params)
+        drawn = [self.sample(images.shape[1:], rng.generator(seed, self.name, settings, index)) for index in indices]
+        return {name: torch.stack([one[name] for one in drawn]).to(images.device) for name in drawn[0]}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All settings with their values."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the shifted images, apart from the images, their indices and the seed."""
+        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
+        return {"name": self.name, "version": self.version, **self.params, **own}
+
+
 def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
     """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing."""
     if isinstance(scores, Tensor):
@@ -258,3 +371,19 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
         if not (low >= -1e-3 and high <= 1 + 1e-3):
             raise ValueError(f"expected images in [0, 1], got values from {low:.4g} to {high:.4g}")
     return tensor
+
+
+class Variation(ABC):
+    """What may change in a search: a decoder from latents to images, and the domain the latents live in."""
+
+    domain: ClassVar[Literal["cube", "sphere"]] = "cube"
+    """The unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Coordinates of a latent."""
+
+    @abstractmethod
+    def decode(self, z: Tensor, base: Any) -> Tensor:
+        """The variant of every base that its latent [B, dim] stands for: float32 [B, C, H, W] in [0, 1]."""

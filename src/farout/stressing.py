@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 
 from farout.core import Detector, ImageSet, NotFitted
 from farout.detectors.panel import Member, Panel
-from farout.protocols import PROTOCOLS
+from farout.protocols import PROTOCOLS, check
 from farout.result import Result, run
 from farout.study.sources import ImageSource, LiveImages, forget_loaded
-from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec
-from farout.study.study import Inliers, Study, inliers_from, outliers_from, own_outliers
+from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec, ProtocolSpec
+from farout.study.study import Inliers, Study, Trial, inliers_from, outliers_from, own_outliers
 from farout.study.subjects import ImageSubject, PanelSubject, Subject
 from farout.watch import Bar, watching
 
@@ -34,10 +34,11 @@ def stress(
     """Put a detector through evaluation protocols; the result prints as a table with intervals.
 
     detector: a `Detector`, or a `Panel` (all its members at the price of one).
-    inliers: a name ("toy", "cifar10", …), on whose training split the detector is fitted first (a panel that is
+    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a panel that is
         fitted already stays as it is); or an `ImageSet`, an .npz file or a folder: the detector is used as it is.
     outliers: one or several of the same; by default the outliers that come with the inliers, else built-in ones.
-    protocols: "all" or names; budget: "quick", "standard" or "full"; out: a folder that keeps the results.
+    protocols: "all" (those that can be had with these inliers) or names; budget: "quick", "standard" or "full".
+    out: a folder that keeps the results.
     """
     _check_types(detector, inliers, outliers)
     if budget not in BUDGETS:
@@ -54,10 +55,14 @@ def stress(
     else:
         spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
         source = inliers_from(spec, budget)
-    study = Study("stress", source, _outliers(outliers, inliers, spec), [], names, budget)
+    trial = Trial(0, source, _outliers(outliers, inliers, spec))
+    study = Study("stress", [trial], [ProtocolSpec(name=name) for name in names], budget)
     study.check()
+    if protocols == "all":
+        study.protocols[:] = [p for p in study.protocols if not PROTOCOLS.create(p.name).unsuited(study)]
+    check(study)
     with watching() as bar:
-        study.subjects.extend((subject, 0) for subject in _subjects(detector, source, bar))
+        trial.subjects.extend(_subjects(detector, source, bar))
         return run(study, out, watcher=bar)
 
 

@@ -11,9 +11,9 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from farout.core import Activations
-from farout.detectors import EBO, MLS, MSP, Entropy, create
+from farout.detectors import EBO, GEN, MLS, MSP, Entropy, create
 
-LOGIT_DETECTORS = ("msp", "entropy", "mls", "ebo")
+LOGIT_DETECTORS = ("msp", "entropy", "mls", "ebo", "gen")
 
 
 def reading(logits: torch.Tensor) -> Activations:
@@ -40,11 +40,13 @@ def _row(name: str, row: list[mpmath.mpf], temperature: float) -> mpmath.mpf:
             return -mpmath.fsum(share * mpmath.log(share) for share in shares)
         case "mls":
             return -max(row)
+        case "gen":
+            return mpmath.fsum((share * (1 - share)) ** mpmath.mpf(0.1) for share in sorted(shares)[-100:])
     return -temperature * mpmath.log(mpmath.fsum(mpmath.exp(value / temperature) for value in row))
 
 
 @pytest.mark.parametrize("name", LOGIT_DETECTORS)
-@pytest.mark.parametrize(("classes", "scale"), [(2, 1.0), (10, 5.0), (10, 60.0), (100, 20.0)])
+@pytest.mark.parametrize(("classes", "scale"), [(2, 1.0), (10, 5.0), (10, 60.0), (100, 20.0), (130, 3.0)])
 def test_scores_are_the_definitions(name: str, classes: int, scale: float) -> None:
     logits = random_logits(10, classes, scale)
     scores = create(name).score(reading(logits))
@@ -59,8 +61,8 @@ def test_the_energy_takes_a_temperature(temperature: float) -> None:
     np.testing.assert_allclose(scores, reference("ebo", logits, temperature), rtol=1e-12)
 
 
-@pytest.mark.parametrize("detector", [MSP(), Entropy()], ids=repr)
-def test_sure_images_do_not_tie(detector: MSP | Entropy) -> None:
+@pytest.mark.parametrize("detector", [MSP(), Entropy(), GEN()], ids=repr)
+def test_sure_images_do_not_tie(detector: MSP | Entropy | GEN) -> None:
     gaps = torch.tensor([10.0, 20.0, 36.0, 40.0, 40.5, 80.0, 200.0, 700.0])
     logits = torch.stack([gaps, torch.zeros_like(gaps), torch.zeros_like(gaps) - 1], 1)
     scores = detector.score(reading(logits)).numpy()
@@ -122,3 +124,18 @@ def test_nan_logits_stay_visible(name: str) -> None:
 def test_impossible_temperatures_are_refused(temperature: float) -> None:
     with pytest.raises(ValueError, match=f"temperature must be positive and finite, got {temperature}"):
         EBO(temperature=temperature)
+
+
+@pytest.mark.parametrize(("top", "gamma"), [(1, 0.1), (3, 0.5), (7, 0.1), (8, 2.0)])
+def test_gen_sums_over_the_largest_shares(top: int, gamma: float) -> None:
+    logits = random_logits(10, 7, 3.0)
+    shares = logits.double().softmax(1).sort(descending=True).values[:, :top]
+    expected = (shares**gamma * (1 - shares) ** gamma).sum(1)
+    torch.testing.assert_close(GEN(top=top, gamma=gamma).score(reading(logits)), expected, rtol=1e-9, atol=0)
+
+
+def test_impossible_parameters_of_gen_are_refused() -> None:
+    with pytest.raises(ValueError, match="gamma must be positive and finite, got 0"):
+        GEN(gamma=0)
+    with pytest.raises(ValueError, match="top must be a whole number of at least 1, got 0"):
+        GEN(top=0)

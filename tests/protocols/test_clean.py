@@ -19,7 +19,7 @@ from farout.study.results import Results
 from farout.study.scoring import ScoreCell
 from farout.study.sources import LiveImages
 from farout.study.spec import Budget, StudySpec
-from farout.study.study import Inliers, Study, from_spec
+from farout.study.study import Inliers, Study, Trial, from_spec
 from farout.study.subjects import ImageSubject
 from written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
 
@@ -85,7 +85,7 @@ def test_a_budget_limits_the_images_of_every_set(budget: Budget, count: int) -> 
     images = ImageSet.from_arrays(pixels)
     source = LiveImages(images)
     subject = ImageSubject("nothing", Nothing(), None)
-    study = Study("s", Inliers(None, None, source), {"odd": source}, [(subject, 0)], ["clean"], budget)
+    study = Study("s", [Trial(0, Inliers(None, None, source), {"odd": source}, [subject])], [], budget)
     for entry in plan(study):
         assert isinstance(entry.cell, ScoreCell)
         chosen = entry.cell.images.load()

@@ -370,7 +370,7 @@ def test_a_kept_chunk_with_an_error_is_computed_again(weights, tmp_path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(farout.detectors.MLS, "score", lambda self, a: 1 / 0)
-        patch.setattr(farout.Panel, "validate", lambda self, table, name: None)
+        patch.setattr(farout.Panel, "validate", lambda self, table, name, own: None)
         patch.setattr(engine._Active, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             farout.run(spec(weights, ["mls"]), tmp_path)

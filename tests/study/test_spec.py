@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from farout.study.spec import DataSpec, NetworkSpec, StudySpec, TrainSpec
+from farout.study.spec import DataSpec, NetworkSpec, ProtocolSpec, StudySpec, TrainSpec
 
 LEAST: dict[str, Any] = {"inliers": "toy", "detectors": ["msp"]}
 
@@ -35,7 +35,8 @@ def test_the_least_study_and_its_defaults(tmp_path: Path) -> None:
     assert study.inliers.val == DataSpec(name="toy", split="val")
     assert study.inliers.test == DataSpec(name="toy", split="test")
     assert [item.name for item in study.detectors] == ["msp"]
-    assert (study.outliers, study.networks, study.protocols, study.seeds) == ([], [], ["clean"], [0])
+    assert (study.outliers, study.networks, study.seeds) == ([], [], [0])
+    assert study.protocols == [ProtocolSpec(name="clean")]
     assert study.budget == "standard"
 
 

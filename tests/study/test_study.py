@@ -48,39 +48,44 @@ def ready(weights: str) -> Any:
     return make
 
 
+def subjects_of(study: Study) -> list[tuple[Any, int]]:
+    """Every subject with its seed."""
+    return [(subject, trial.seed) for trial in study.trials for subject in trial.subjects]
+
+
 def test_what_a_study_holds(ready: Any, weights: str) -> None:
     study = ready(detectors=["msp", {"name": "knn", "k": 3}, {"name": "knn", "k": 4, "label": "near"}])
-    assert [len(source.load()) for source in (study.inliers.train, study.inliers.val, study.inliers.test)] == [
+    inliers, outliers = study.trials[0].inliers, study.trials[0].outliers
+    assert [len(source.load()) for source in (inliers.train, inliers.val, inliers.test)] == [
         100, 20, 30,
     ]  # fmt: skip
-    assert {label: len(source.load()) for label, source in study.outliers.items()} == {"noise": 20}
-    assert study.networks == ["lenet"]
-    assert [(subject.label, subject.network, seed) for subject, seed in study.subjects] == [
+    assert {label: len(source.load()) for label, source in outliers.items()} == {"noise": 20}
+    assert [(subject.label, subject.network, seed) for subject, seed in subjects_of(study)] == [
         ("msp", "lenet", 0), ("knn", "lenet", 0), ("near", "lenet", 0),
     ]  # fmt: skip
-    assert [subject.fit.detector.params for subject, _ in study.subjects] == [{}, {"k": 3}, {"k": 4}]
+    assert [subject.fit.detector.params for subject, _ in subjects_of(study)] == [{}, {"k": 3}, {"k": 4}]
     network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.5)
     farout.networks.load_weights(network, weights)
-    assert {subject.fit.network.identity() for subject, _ in study.subjects} == {network.digest}
+    assert {subject.fit.network.identity() for subject, _ in subjects_of(study)} == {network.digest}
     assert study.spec["outliers"][0]["limit"] == 20
 
 
 def test_inliers_bring_their_own_outliers(ready: Any) -> None:
     study = ready(outliers=[])
-    assert list(study.outliers) == ["toy:ood_cls", "toy:ood_pair", "toy:ood_empty"]
+    assert list(study.trials[0].outliers) == ["toy:ood_cls", "toy:ood_pair", "toy:ood_empty"]
     expected = farout.load("toy", "test/ood_pair").fingerprint
-    assert study.outliers["toy:ood_pair"].load().fingerprint == expected
+    assert study.trials[0].outliers["toy:ood_pair"].load().fingerprint == expected
 
 
 def test_labels_of_outlier_sets(ready: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "odd.npz", images=np.zeros((2, 8, 8), np.uint8))
     outliers = [str(tmp_path / "odd.npz"), "toy:test/ood_cls", {"name": "noise", "label": "static"}, "toy:train"]
-    assert list(ready(outliers=outliers).outliers) == ["odd", "toy:ood_cls", "static", "toy:train"]
+    assert list(ready(outliers=outliers).trials[0].outliers) == ["odd", "toy:ood_cls", "static", "toy:train"]
 
 
 def test_validation_images_are_cut_from_training_ones(ready: Any) -> None:
     study = ready(inliers={"train": SMALL["train"], "test": SMALL["test"]})
-    train, val = study.inliers.train.load(), study.inliers.val.load()
+    train, val = study.trials[0].inliers.train.load(), study.trials[0].inliers.val.load()
     assert (len(train), len(val)) == (92, 8)  # two of each class of 25
     assert np.bincount(val.labels).tolist() == [2, 2, 2, 2]
     everything = farout.load("toy", "val", limit=100).batch(range(100)).flatten(1)
@@ -89,7 +94,7 @@ def test_validation_images_are_cut_from_training_ones(ready: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "train_images", "epochs"), [("quick", 5000, 8), ("standard", 5010, 40), ("full", 5010, 100)]
+    ("budget", "train_images", "epochs"), [("quick", 5000, 8), ("standard", 5010, 10), ("full", 5010, 100)]
 )
 def test_a_budget_scales_the_training(ready: Any, tmp_path: Path, budget: str, train_images: int, epochs: int) -> None:
     images, labels = np.zeros((5010, 16, 16), np.uint8), np.arange(5010) % 2
@@ -97,28 +102,28 @@ def test_a_budget_scales_the_training(ready: Any, tmp_path: Path, budget: str, t
     many = str(tmp_path / "many.npz")
     inliers = {"train": many, "val": {"name": many, "limit": 4}, "test": {"name": many, "limit": 5}}
     study = ready(inliers=inliers, networks=[{"name": "lenet", "train": {"epochs": 100}}], budget=budget)
-    network = study.subjects[0][0].fit.network
+    network = study.trials[0].subjects[0].fit.network
     assert isinstance(network, TrainedNetwork)
     assert (len(network.cell.train.load()), network.cell.recipe["epochs"]) == (train_images, epochs)
 
 
 def test_a_budget_never_adds_epochs(ready: Any) -> None:
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 2}}], budget="full")
-    assert study.subjects[0][0].fit.network.cell.recipe["epochs"] == 2
+    assert study.trials[0].subjects[0].fit.network.cell.recipe["epochs"] == 2
 
 
 def test_every_seed_trains_a_network(ready: Any) -> None:
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}], seeds=[3, 5], detectors=["msp", "mls"])
-    assert [(s.label, seed, s.fit.network.cell.seed) for s, seed in study.subjects] == [
+    assert [(s.label, seed, s.fit.network.cell.seed) for s, seed in subjects_of(study)] == [
         ("msp", 3, 3), ("mls", 3, 3), ("msp", 5, 5), ("mls", 5, 5),
     ]  # fmt: skip
-    cells = {subject.fit.network.cell.id for subject, _ in study.subjects}
+    cells = {subject.fit.network.cell.id for subject, _ in subjects_of(study)}
     assert len(cells) == 2
 
 
 def test_a_detector_that_reads_images_needs_no_network(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     study = ready(networks=[], detectors=[register(monkeypatch, Brightness), {"name": "brightness", "label": "b"}])
-    assert [(type(s), s.label, s.network, seed) for s, seed in study.subjects] == [
+    assert [(type(s), s.label, s.network, seed) for s, seed in subjects_of(study)] == [
         (ImageSubject, "brightness", "", 0), (ImageSubject, "b", "", 0),
     ]  # fmt: skip
 
@@ -208,7 +213,7 @@ def test_what_cannot_be_run_is_said_at_once(ready: Any, change: dict[str, Any], 
 
 
 def test_a_label_alone_may_end_in_low(ready: Any) -> None:
-    assert list(ready(outliers=[{"name": "noise", "label": "fog_low", "limit": 5}]).outliers) == ["fog_low"]
+    assert list(ready(outliers=[{"name": "noise", "label": "fog_low", "limit": 5}]).trials[0].outliers) == ["fog_low"]
 
 
 def test_two_networks_of_one_name_need_labels(ready: Any, weights: str, tmp_path: Path) -> None:
@@ -219,8 +224,8 @@ def test_two_networks_of_one_name_need_labels(ready: Any, weights: str, tmp_path
     ):
         ready(networks=networks)
     study = ready(networks=[networks[0], {**networks[1], "label": "other"}])
-    assert study.networks == ["lenet", "other"]
-    assert len({subject.fit.network.identity() for subject, _ in study.subjects}) == 2
+    assert [subject.network for subject, _ in subjects_of(study)] == ["lenet", "other"]
+    assert len({subject.fit.network.identity() for subject, _ in subjects_of(study)}) == 2
 
 
 def test_two_image_detectors_of_one_name_need_labels(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +263,7 @@ def test_weights_of_another_shape(ready: Any, tmp_path: Path) -> None:
 
 def test_weights_of_more_classes_than_the_inliers_have(ready: Any, tmp_path: Path) -> None:
     path = lenet_weights(tmp_path, classes=7)
-    (subject, _), = ready(networks=[{"name": "lenet", "weights": str(path), "classes": 7}]).subjects  # fmt: skip
+    (subject,) = ready(networks=[{"name": "lenet", "weights": str(path), "classes": 7}]).trials[0].subjects
     assert isinstance(subject, PostHocSubject)
     assert isinstance(subject.fit, FitCell)
     assert isinstance(subject.fit.network, StoredNetwork)
@@ -285,3 +290,47 @@ def test_making_ready_trains_nothing(ready: Any, monkeypatch: pytest.MonkeyPatch
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}])
     cells = [cell for entry in plan(study) for need in entry.cell.requires for cell in need.requires]
     assert {type(cell) for cell in cells} == {TrainCell}
+
+
+TRAINED = [{"name": "lenet", "label": f"net {i}", "train": {"epochs": 1}} for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("budget", "networks", "seeds", "cuts"),
+    [
+        ("quick", 1, [4], ["2 of 3 networks to be trained: net 1, net 2", "3 of 4 seeds"]),
+        ("standard", 2, [4, 5, 6], ["1 of 3 networks to be trained: net 2", "1 of 4 seeds"]),
+        ("full", 3, [4, 5, 6, 7], []),
+    ],
+)
+def test_a_budget_leaves_out_networks_and_seeds_and_says_so(
+    ready: Any, weights: str, budget: str, networks: int, seeds: list[int], cuts: list[str]
+) -> None:
+    stored = {"name": "lenet", "label": "stored", "weights": weights}
+    study = ready(networks=[*TRAINED, stored], seeds=[4, 5, 6, 7], budget=budget)
+    assert [trial.seed for trial in study.trials] == seeds
+    assert study.cuts == cuts
+    labels = [f"net {i}" for i in range(networks)]
+    assert [s.network for s in study.trials[0].subjects] == [*labels, "stored"]  # what is there costs no training
+    assert all([s.network for s in trial.subjects] == labels for trial in study.trials[1:])
+
+
+def test_every_seed_draws_its_own_images(ready: Any) -> None:
+    splits = {split: {"name": "shapes", "split": split, "limit": 40} for split in ("train", "val", "test")}
+    changes = {"inliers": splits, "outliers": ["shapes:test/ood_hue", "noise"], "networks": TRAINED[:1]}
+    study = ready(**changes, seeds=[1, 2], budget="full")
+    for split in ("train", "val", "test"):
+        drawn = [getattr(trial.inliers, split).load().fingerprint for trial in study.trials]
+        expected = [farout.load("shapes", split, seed=seed, limit=40).fingerprint for seed in (1, 2)]
+        assert drawn == expected
+    odd = [trial.outliers["shapes:ood_hue"].load().fingerprint for trial in study.trials]
+    assert odd == [farout.load("shapes", "test/ood_hue", seed=seed).fingerprint for seed in (1, 2)]
+    noise = {trial.outliers["noise"].load().fingerprint for trial in study.trials}
+    assert len(noise) == 1  # not drawn from a seed of the study's
+
+
+def test_a_seed_that_the_study_fixes_stays(ready: Any) -> None:
+    splits = {s: {"name": "shapes", "split": s, "limit": 40, "options": {"seed": 9}} for s in ("train", "val", "test")}
+    study = ready(inliers=splits, outliers=["noise"], networks=TRAINED[:1], seeds=[1, 2], budget="full")
+    prints = {trial.inliers.test.load().fingerprint for trial in study.trials}
+    assert prints == {farout.load("shapes", seed=9, limit=40).fingerprint}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.core import ImageSet
-from farout.data import array_sets, file_sets, toy
+from farout.data import array_sets, drawn, file_sets, toy
 from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
 from farout.data.generated import Noise, at_least
@@ -30,14 +30,21 @@ _MAKERS: list[Callable[..., ImageSet]] = [
     file_sets.tiny_imagenet,
     file_sets.imagenet,
     file_sets.mvtec,
+    drawn.shapes,
+    drawn.chars,
 ]
 for _maker in _MAKERS:
     DATASETS.register(_maker.__name__)(_maker)
 DATASETS.register("toy")(toy.Toy)
 DATASETS.register("noise")(Noise)
 
-_OUTLIER_SPLITS = {"toy": list(toy.OUTLIER_SPLITS)}
+_OUTLIER_SPLITS: dict[str, Sequence[str]] = {
+    "toy": tuple(toy.OUTLIER_SPLITS),
+    "shapes": drawn.OUTLIER_SPLITS,
+    "chars": drawn.OUTLIER_SPLITS,
+}
 _SPLIT_FOLDERS = ("train", "val", "test")
+_TABLE_OPTIONS = ("side", "font")
 _FOLDER_OPTIONS = ("side", "channels", "name")
 
 
@@ -53,11 +60,12 @@ def outlier_splits(name: str) -> list[str]:
 
 
 def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = None, **options: Any) -> ImageSet:
-    """A set by name ("cifar10", "toy", …; see `names`), from an .npz file or from a folder of images.
+    """A set by name ("cifar10", "shapes", …; see `names`), from an .npz file or from a folder of images.
 
     An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`. A folder that has the
     sub-folders "train", "val" or "test" is read from the one called `split`; otherwise it has one sub-folder per
-    class, or images only, and is the same set for every split (options `side`, `channels`; see `FolderSet`).
+    class, or images only, and is the same set for every split (options `side`, `channels`; see `FolderSet`). A
+    .parquet file is a table of configurations, whose images are drawn (options `side`, `font`).
 
     `limit` keeps the first images; where images are sorted by class it keeps about as many of each class.
     """
@@ -91,11 +99,14 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
         return DATASETS.create(name_or_path, split=split, **options)
     if path.suffix == ".npz" and path.is_file():
         return _npz(path, split, options)
+    if path.suffix == ".parquet" and path.is_file():
+        return _table(path, options)
     if path.is_dir():
         return _folder(path, split, options)
     if path.exists():
         raise ValueError(
-            f"{path} is a file of a kind we do not read; expected an .npz file, a folder of images or a name"
+            f"{path} is a file of a kind we do not read; expected an .npz file, a .parquet table of "
+            "configurations, a folder of images or a name"
         )
     if isinstance(name_or_path, Path) or path.suffix or "/" in name_or_path or os.sep in name_or_path:
         raise FileNotFoundError(
@@ -109,6 +120,13 @@ def _npz(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
     if options:
         raise TypeError(f"{path}: an .npz file takes no options, got {', '.join(options)}")
     return read_npz(path, split)
+
+
+def _table(path: Path, options: dict[str, Any]) -> ImageSet:
+    for key in options:
+        if key not in _TABLE_OPTIONS:
+            raise unknown("option for a table of configurations:", key, _TABLE_OPTIONS)
+    return drawn.from_table(path, **options)
 
 
 def _folder(path: Path, split: str, options: dict[str, Any]) -> ImageSet:

@@ -25,6 +25,7 @@ class Matched(ImageSet):
     def __init__(self, parent: ImageSet, shape: tuple[int, int, int]) -> None:
         self.parent, self.shape = parent, (shape[0], shape[1], shape[2])
         self.name, self.labels, self.classes = parent.name, parent.labels, parent.classes
+        self.attributes = parent.attributes
 
     def __len__(self) -> int:
         return len(self.parent)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split, chunks
 from farout.detectors.catalog import register
+from farout.detectors.checks import check_count
 
 
 @register
@@ -34,8 +35,7 @@ class KNN(PostHoc):
     """Rows scored at a time: their neighbours are [ROWS, k + SPARE, D] in float64."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, got {self.k!r}")
+        check_count("k", self.k)
 
     def check_fit(self, total: int, labelled: bool) -> None:
         if total < self.k:
@@ -48,9 +48,7 @@ class KNN(PostHoc):
         return self
 
     def score(self, activations: Activations) -> Tensor:
-        features = activations.features.double()
-        unit = features / _divisors(_lengths(features))[:, None]
-        return torch.cat([self._distances(part) for part in unit.split(self.ROWS)])
+        return torch.cat([self._distances(part) for part in unit(activations.features).split(self.ROWS)])
 
     def _distances(self, query: Tensor) -> Tensor:
         """Distance of every row to its k-th neighbour."""
@@ -93,6 +91,12 @@ def _lengths(features: Tensor) -> Tensor:
     """Euclidean lengths in float64."""
     lengths: Tensor = features.double().norm(dim=1)
     return lengths
+
+
+def unit(features: Tensor) -> Tensor:
+    """Rows scaled to length 1 in float64; zero stays zero."""
+    features = features.double()
+    return features / _divisors(_lengths(features))[:, None]
 
 
 def _divisors(lengths: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +73,7 @@ class Panel:
         if val is not None:
             table = self._table(val, self.needs("val") | self.needs(None), progress)
             self.fit_from(table, val.labels, "val")
-            self.validate(table, val.name)
+            self.validate(table, val.name, self._own_scores(val))
         return self
 
     @property
@@ -80,9 +81,15 @@ class Panel:
         """Has everything been fitted that needs it?"""
         return all(detector.state for detector in self.detectors.values() if detector.fits_on)
 
+    @property
+    def shares(self) -> bool:
+        """Does any of the detectors read the images as they are, which one pass serves?"""
+        return not all(detector.perturbs for detector in self.detectors.values())
+
     def needs(self, split: Split | None) -> frozenset[str]:
-        """What the detectors that fit on `split` read; for None, what scoring reads."""
-        return frozenset().union(*(d.needs for d in self.detectors.values() if split is None or d.fits_on == split))
+        """What the detectors that fit on `split` read; for None, what scoring reads of the images as they are."""
+        reading = (d for d in self.detectors.values() if (not d.perturbs if split is None else d.fits_on == split))
+        return frozenset().union(*(detector.needs for detector in reading))
 
     def check_fit(self, split: str, images: ImageSet | None) -> None:
         """An error before the long work where a split that detectors fit on is missing or cannot serve."""
@@ -107,18 +114,26 @@ class Panel:
                     raise
                 self._place(detector)
 
-    def validate(self, table: Activations, name: str) -> None:
-        """Score the inlier validation split from its activations."""
+    def validate(self, table: Activations, name: str, own: Scores) -> None:
+        """Score the inlier validation split from its activations.
+
+        own: the scores of the detectors that look at other images, which these activations do not tell.
+        """
+        table = dataclasses.replace(table, head=self.network.head)  # it is on the device already
         parts = [self.score_activations(part.to(self.network.device)) for part in table.chunks()]
-        self.validation = finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
+        scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
+        self.validation = finite({key: scores[key] for key in self.detectors}, name)
 
     def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
-        """Scores by label, float64 [N], larger = more outlying; one forward pass per image."""
+        """Scores by label, float64 [N], larger = more outlying; one forward pass per image.
+
+        A detector that looks at other images than the given ones (odin) costs a gradient and a pass of its own.
+        """
         name = images.name if isinstance(images, ImageSet) else "images"
         batches = iter(images) if isinstance(images, ImageSet) else (images[part] for part in chunks(len(images)))
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
         for batch in batches:
-            parts.append(self.score_activations(self.activations(batch)))
+            parts.append(self.score_batch(batch))
             if progress:
                 progress(len(batch))
         return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
@@ -143,18 +158,40 @@ class Panel:
 
     @torch.inference_mode()
     def score_activations(self, activations: Activations) -> Scores:
-        """Scores by label from activations that are there already."""
-        rows = len(activations)
-        return {key: as_scores(d.score(activations), rows, key) for key, d in self.detectors.items()}
+        """Scores from activations that are there already, of the detectors that read the images as they are."""
+        reading = {key: detector for key, detector in self.detectors.items() if not detector.perturbs}
+        return {key: as_scores(d.score(activations), len(activations), key) for key, d in reading.items()}
+
+    @torch.inference_mode()
+    def score_own(self, images: Tensor) -> Scores:
+        """Scores of the detectors that look at other images than the given ones, each from a pass of its own."""
+        images = as_images(images, self.network.device)
+        looking = {key: detector for key, detector in self.detectors.items() if detector.perturbs}
+        passes = ((key, d, own_pass(self.network, d, images)) for key, d in looking.items())
+        return {key: as_scores(d.score(activations), len(images), key) for key, d, activations in passes}
+
+    def score_batch(self, images: Tensor, shared: Activations | None = None) -> Scores:
+        """Scores of one batch; `shared` are its activations, where they are there already."""
+        if self.shares and shared is None:
+            shared = self.activations(images)
+        scores = self.score_own(images) | ({} if shared is None else self.score_activations(shared))
+        return {key: scores[key] for key in self.detectors}
 
     def _table(self, images: ImageSet, needs: frozenset[str], progress: Progress | None) -> Activations:
-        table, start = Table(len(images)), 0
+        table, start = Table(len(images), self.network.head), 0
         for batch in images:
-            table.put(start, columns_of(self.activations(batch), needs))
+            if needs:
+                table.put(start, columns_of(forward(self.network, batch, needs), needs))
             start += len(batch)
             if progress:
                 progress(len(batch))
         return table.activations()
+
+    def _own_scores(self, images: ImageSet) -> Scores:
+        if not any(detector.perturbs for detector in self.detectors.values()):
+            return {}
+        parts = [self.score_own(batch) for batch in images]
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def _place(self, detector: PostHoc) -> None:
         detector.state = {key: value.to(self.network.device) for key, value in detector.state.items()}
@@ -211,6 +248,18 @@ def forward(network: Network, images: Tensor, needs: frozenset[str]) -> Activati
     return activations
 
 
+def own_pass(network: Network, detector: PostHoc, images: Tensor) -> Activations:
+    """What a detector that perturbs reads: the activations of the images it makes of these.
+
+    The perturbation has gradients, also where the caller has switched them off; the pass has them where the caller has.
+    """
+    with network.evaluating():
+        with torch.inference_mode(False), torch.enable_grad():
+            images = detector.perturb(network, images.clone())  # a tensor made in inference_mode takes no gradients
+        activations: Activations = network(images, blocks="blocks" in detector.needs)
+    return activations
+
+
 class Member(Detector):
     """One detector of a panel, reading images. Gradients flow to images that require them."""
 
@@ -228,8 +277,11 @@ class Member(Detector):
         detector, network = self.panel.detectors[self.name], self.panel.network
         images = as_images(images, network.device)
         with torch.inference_mode(not images.requires_grad), network.evaluating():
-            activations = network(images, blocks="blocks" in detector.needs)
-            return detector.score(activations) if len(images) else images.new_empty(0, dtype=torch.float64)
+            if not len(images):
+                return images.new_empty(0, dtype=torch.float64)
+            if detector.perturbs:
+                return detector.score(own_pass(network, detector, images))
+            return detector.score(network(images, blocks="blocks" in detector.needs))
 
     def identity(self) -> dict[str, Any]:
         """The detector's identity, what it has learned, and the network it reads."""

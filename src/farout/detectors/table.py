@@ -8,17 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farout.core import Activations
+from farout.core import Activations, Head
 
 IN_MEMORY = 1 << 30
 """Bytes from which on a column goes to a memory-mapped file."""
 
 
 class Table:
-    """Rows for `total` images. A column takes shape with the first chunk that is put in."""
+    """Rows for `total` images. A column takes shape with the first chunk that is put in.
 
-    def __init__(self, total: int) -> None:
+    head: the network's last layer, which the activations carry along.
+    """
+
+    def __init__(self, total: int, head: Head | None = None) -> None:
         self.total = total
+        self._head = head and head.to(torch.device("cpu"))
         self._columns: dict[str, Tensor] = {}
 
     def put(self, start: int, columns: dict[str, Tensor]) -> None:
@@ -32,7 +36,11 @@ class Table:
         """All rows; a column that was never put in is empty."""
         none = torch.empty(self.total, 0)
         blocks = {key.removeprefix("block:"): rows for key, rows in self._columns.items() if key.startswith("block:")}
-        return Activations(self._columns.get("logits", none), self._columns.get("features", none), blocks)
+        return Activations(self._columns.get("logits", none), self._columns.get("features", none), blocks, self._head)
+
+    def column(self, name: str) -> Tensor:
+        """The rows of one column."""
+        return self._columns[name]
 
 
 def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Tensor]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from farout.core import Head
 from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.checkpoint import History
-from farout.networks.network import Head, Network
+from farout.networks.network import Network
 from farout.networks.training import accuracy, train
 from farout.networks.weights import load_weights, save_weights
 from farout.rng import seed_of

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from farout.core import Activations
+from farout.core import Activations, Head
 from farout.identity import digest, digest_module
 from farout.registry import unknown
 
 PROBE_SIDES = (32, 224, 64, 28, 96, 299)
 """Sides tried, in this order, to run a module that does not say which one it takes."""
-
-
-class Head(NamedTuple):
-    """The last linear layer: logits = features @ weight.T + bias."""
-
-    weight: Tensor  # [C, D]
-    bias: Tensor  # [C]
 
 
 class Network(nn.Module):
@@ -90,7 +83,7 @@ class Network(nn.Module):
         if silent:
             raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
         outputs = {name: kept[f"block:{name}"] for name in wanted}
-        return Activations(kept["logits"], kept["features"].flatten(1), outputs)
+        return Activations(kept["logits"], kept["features"].flatten(1), outputs, self.head)
 
     def normalize(self, images: Tensor) -> Tensor:
         """What the module sees: channels matched, resized to its side, normalised, channels last."""
@@ -107,11 +100,11 @@ class Network(nn.Module):
 
     @property
     def head(self) -> Head:
-        """Weight and bias of the last linear layer."""
+        """Weight and bias of the last linear layer: its own numbers, as constants."""
         linear = self._submodule(self.head_name)
         assert isinstance(linear, nn.Linear)
         bias = linear.bias if linear.bias is not None else linear.weight.new_zeros(linear.out_features)
-        return Head(linear.weight, bias)
+        return Head(linear.weight.detach(), bias.detach())
 
     @property
     def classes(self) -> int:
@@ -180,7 +173,7 @@ class Network(nn.Module):
             for hook in hooks:
                 hook.remove()
 
-    @torch.inference_mode()
+    @torch.no_grad()  # under inference_mode, buffers that the probe moves to another device would take no gradients
     def _find_head(self) -> str:
         """The Linear whose output is the module's output, found by running the module on two grey images."""
         linears = {name: part for name, part in self.module.named_modules() if name and isinstance(part, nn.Linear)}

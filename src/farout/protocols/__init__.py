@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from farout.protocols.attributes import Attributes
 from farout.protocols.clean import Clean
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.study.cell import Entry
 from farout.study.study import Study
 
-__all__ = ["PROTOCOLS", "Clean", "Protocol", "names", "plan"]
+__all__ = ["PROTOCOLS", "Attributes", "Clean", "Protocol", "check", "names", "plan"]
 
 names = PROTOCOLS.names
 
 
+def check(study: Study) -> None:
+    """An error where a protocol cannot be had with the study's images."""
+    for spec in study.protocols:
+        if reason := PROTOCOLS.create(spec.name, **spec.params).unsuited(study):
+            raise ValueError(f"protocol {spec.name}: {reason}")
+
+
 def plan(study: Study) -> list[Entry]:
     """The cells that a study's protocols ask for."""
-    return [entry for name in study.protocols for entry in PROTOCOLS.create(name).plan(study)]
+    check(study)
+    return [entry for spec in study.protocols for entry in PROTOCOLS.create(spec.name, **spec.params).plan(study)]

@@ -17,6 +17,10 @@ class Protocol(ABC):
 
     name: ClassVar[str]
 
+    def unsuited(self, study: Study) -> str | None:
+        """Why this protocol cannot be had with the study's images; None where it can."""
+        return None
+
     @abstractmethod
     def plan(self, study: Study) -> list[Entry]:
         """The cells this protocol needs."""

@@ -30,6 +30,27 @@ class Densities:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """Values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN is not there yet."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """A few values per group: groups lie over each other in a panel, all panels share bins over `limits`."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, dict[str, NDArray[np.float64]]]
+    limits: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Strip:
     """A row of images with a word under each."""
 
@@ -48,10 +69,14 @@ class Gallery:
     strips: list[Strip]
 
 
+Shown = Densities | HeatMap | Histograms | Gallery
+"""A figure of any kind; the report knows how to draw each."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """All that one protocol shows."""
 
     title: str
     tables: list[Table] = field(default_factory=list)
-    figures: list[Densities | Gallery] = field(default_factory=list)
+    figures: list[Shown] = field(default_factory=list)

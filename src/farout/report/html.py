@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from farout.protocols.summary import Densities, Gallery, Summary, Table
-from farout.report import figures
+from farout.protocols.summary import Densities, Gallery, HeatMap, Histograms, Shown, Summary, Table
+from farout.report.figures import densities, heat_map, histograms
+from farout.report.figures.images import png
+from farout.report.figures.style import svg
 from farout.report.tables import readable, summaries, tables, write_tables
 from farout.study.results import Results
 
@@ -78,13 +82,27 @@ def _kinds(frame: pd.DataFrame, marks: list[bool]) -> list[list[str]]:
     return [["best" if mark and name == "auroc" else "" for name in frame.columns] for mark in marks]
 
 
-def _figure(figure: Densities | Gallery) -> dict[str, Any]:
-    shown: dict[str, Any] = {"title": figure.title, "caption": figure.caption, "svg": "", "strips": []}
-    if isinstance(figure, Densities):
-        shown["svg"] = Markup(figures.densities(figure))  # drawn by us; texts in it are escaped by matplotlib
-    else:
-        shown["strips"] = [
-            (strip.title, [(figures.png(image), word) for image, word in zip(strip.images, strip.words, strict=True)])
-            for strip in figure.strips
+def _figure(figure: Shown) -> dict[str, Any]:
+    return {"title": figure.title, "caption": figure.caption, "svg": "", "strips": [], **PARTS[type(figure)](figure)}
+
+
+def _drawn(draw: Callable[[Any], Figure]) -> Callable[[Any], dict[str, Any]]:
+    return lambda figure: {"svg": Markup(svg(draw, figure))}  # drawn by us; texts in it are escaped
+
+
+def _strips(gallery: Gallery) -> dict[str, Any]:
+    return {
+        "strips": [
+            (strip.title, [(png(image), word) for image, word in zip(strip.images, strip.words, strict=True)])
+            for strip in gallery.strips
         ]
-    return shown
+    }
+
+
+PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
+    Densities: _drawn(densities.draw),
+    HeatMap: _drawn(heat_map.draw),
+    Histograms: _drawn(histograms.draw),
+    Gallery: _strips,
+}
+"""What each kind of figure gives to the page."""

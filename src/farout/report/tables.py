@@ -20,7 +20,7 @@ SHOWN = 5
 @lru_cache(maxsize=1)  # a report is written from the summaries that were printed before
 def summaries(results: Results) -> dict[str, Summary]:
     """What every protocol of the run makes of the scores that were there when `results` was opened."""
-    return {name: PROTOCOLS.create(name).summarise(results) for name in results.protocols}
+    return {spec.name: PROTOCOLS.create(spec.name, **spec.params).summarise(results) for spec in results.protocols}
 
 
 def tables(results: Results) -> list[Table]:
@@ -30,7 +30,7 @@ def tables(results: Results) -> list[Table]:
 
 def text(results: Results) -> str:
     """The first table of every protocol as text, and what is missing."""
-    lines = [f"{results.name} (budget {results.budget})"]
+    lines = [f"{results.name} (budget {results.budget})", *(f"left out: {cut}" for cut in results.cuts)]
     for summary in summaries(results).values():
         for table in summary.tables[:1]:
             lines += ["", table.title, readable(table.frame).to_string(index=False)]

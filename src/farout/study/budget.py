@@ -13,10 +13,13 @@ class Shared(NamedTuple):
     train_images: int | None
     val_images: int | None
     epochs: int | None
+    trained_networks: int | None
+    """Networks to be trained, the first ones of the study; those that are there already are not counted."""
+    seeds: int | None
 
 
 SHARED: dict[Budget, Shared] = {
-    "quick": Shared(train_images=5_000, val_images=1_000, epochs=8),
-    "standard": Shared(train_images=50_000, val_images=5_000, epochs=40),
-    "full": Shared(train_images=None, val_images=None, epochs=None),
+    "quick": Shared(train_images=5_000, val_images=1_000, epochs=8, trained_networks=1, seeds=1),
+    "standard": Shared(train_images=20_000, val_images=5_000, epochs=10, trained_networks=2, seeds=3),
+    "full": Shared(train_images=None, val_images=None, epochs=None, trained_networks=None, seeds=None),
 }

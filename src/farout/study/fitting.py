@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from farout.core import ImageSet, PostHoc, Split
 from farout.detectors.panel import Panel, forward
 from farout.detectors.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Network
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
 
@@ -101,7 +102,9 @@ class FitJob(Job):
         self.panels = {cell.id: cell.panel(self.network) for cell in self.cells}
         sources = {"train": first.train, "val": first.val}
         self.images: dict[str, ImageSet] = {role: s.open() for role, s in sources.items() if s and role in work.roles}
-        self.tables = {role: Table(len(images)) for role, images in self.images.items()}
+        head = self.network.head
+        self.tables = {role: Table(len(images), head) for role, images in self.images.items()}
+        self.errors: dict[str, str] = {}
         self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
 
     def _needs(self, split: Split | None) -> frozenset[str]:
@@ -110,20 +113,39 @@ class FitJob(Job):
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
         activations = forward(self.network, batch, self.needs[chunk.role])
+        columns = columns_of(activations, self.needs[chunk.role])
+        results: Arrays = {name: rows.numpy() for name, rows in columns.items()}
+        for cell in self._perturbing(chunk.role):
+            results |= self._own_scores(cell, batch)
         progress(len(batch))
-        return {name: rows.numpy() for name, rows in columns_of(activations, self.needs[chunk.role]).items()}
+        return results
+
+    def _perturbing(self, role: str) -> list[FitCell]:
+        """The cells whose detector scores these images from a pass of its own."""
+        return [cell for cell in self.cells if cell.detector.perturbs and role == "val"]
+
+    def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
+        try:
+            return {_own(cell): self.panels[cell.id].score_own(batch)[MEMBER]}
+        except Exception:
+            return {error_key(cell): encode_error(traceback.format_exc())}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.tables[chunk.role].put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
+        for cell in self._perturbing(chunk.role):
+            if _own(cell) not in results:
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+        columns = {name: torch.from_numpy(rows) for name, rows in results.items() if not name.startswith("error:")}
+        self.tables[chunk.role].put(chunk.start, columns)
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         wanted = {"logits", "features"} & self.needs[chunk.role]
         if "blocks" in self.needs[chunk.role]:
             wanted |= {f"block:{name}" for name in self.network.block_names}
+        wanted |= {_own(cell) for cell in self._perturbing(chunk.role)}
         return wanted <= results.keys()
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
-        return ((cell.id, self._fit(self.panels.pop(cell.id))) for cell in self.cells)
+        return ((cell.id, self._fit(cell, self.panels.pop(cell.id))) for cell in self.cells)
 
     def _facts(self) -> dict[str, float]:
         """The network's accuracy on the validation images, where they have labels."""
@@ -133,14 +155,23 @@ class FitJob(Job):
         guesses = self.tables["val"].activations().logits.argmax(1).numpy()
         return {"accuracy": float((guesses == labels).mean())}
 
-    def _fit(self, panel: Panel) -> Record | str:
+    def _fit(self, cell: FitCell, panel: Panel) -> Record | str:
         """Fit one detector; what goes wrong with it is its own affair."""
+        if cell.id in self.errors:
+            return self.errors[cell.id]
         try:
             for role, images in self.images.items():
                 panel.check_fit(role, images)
                 panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
             if "val" in self.images:
-                panel.validate(self.tables["val"].activations(), self.images["val"].name)
+                table = self.tables["val"]
+                own = {MEMBER: table.column(_own(cell)).numpy()} if cell.detector.perturbs else {}
+                panel.validate(table.activations(), self.images["val"].name, own)
             return Record(self._facts(), {STATE: panel.save})
         except Exception:
             return traceback.format_exc()
+
+
+def _own(cell: FitCell) -> str:
+    """The column of a detector's scores from a pass of its own."""
+    return f"scores:{cell.id}"

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.study.cell import Cell, Entry
+from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
 
 PLAN = "plan.json"
+FORMAT = 2
 
 
 class Row(NamedTuple):
@@ -34,8 +36,9 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
         Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [need.id for need in _needs(e.cell)])._asdict()
         for e in entries
     ]
-    facts = {"name": study.name, "budget": study.budget, "protocols": study.protocols, "spec": study.spec}
-    store.put_json(PLAN, {"format": 1, "rows": rows, **facts})
+    facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
+    facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
+    store.put_json(PLAN, {"format": FORMAT, "rows": rows, **facts})
 
 
 def _needs(cell: Cell) -> Iterator[Cell]:
@@ -56,7 +59,9 @@ class Results:
         plan = _read(path)
         self.name: str = plan["name"]
         self.budget: str = plan["budget"]
-        self.protocols: list[str] = plan["protocols"]
+        self.protocols = [ProtocolSpec(**protocol) for protocol in plan["protocols"]]
+        self.cuts: list[str] = plan["cuts"]
+        """What the budget left out."""
         self.spec: Any = plan["spec"]
         self.rows = [Row(**row) for row in plan["rows"]]
 
@@ -82,12 +87,16 @@ class Results:
         """The scores of one row."""
         return self.store.scores(row.cell)
 
+    def attribute(self, row: Row, name: str) -> NDArray[Any]:
+        """What is known of the images of one row besides their scores."""
+        return self.store.column(row.cell, f"attribute:{name}")
+
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         plan: dict[str, Any] = json.loads(path.read_text())
-        if plan["format"] == 1:
+        if plan["format"] == FORMAT:
             return plan
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is damaged ({error}); the same run command writes it again") from error
-    raise ValueError(f"{path} has format {plan['format']}, this version reads format 1")
+    raise ValueError(f"{path} has format {plan['format']}, this version reads format {FORMAT}; run it again")

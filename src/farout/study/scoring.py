@@ -130,6 +130,7 @@ class ScoreJob(Job):
         columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
         if self.images.labels is not None:
             columns["label"] = self.images.labels
+        columns |= {f"attribute:{name}": values for name, values in self.images.attributes.items()}
         files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples(scores))}
         return Record({"images": len(scores)}, files)
 

@@ -148,11 +148,10 @@ class NetworkSpec(Spec):
         return self
 
 
-class DetectorSpec(Spec):
-    """A detector by name with its parameters: {name: knn, k: 10}."""
+class NamedSpec(Spec):
+    """A thing by name with its parameters beside it: {name: knn, k: 10}."""
 
     name: str
-    label: str | None = None
     params: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -160,8 +159,18 @@ class DetectorSpec(Spec):
     def _known_keys(cls, value: Any) -> Any:
         if not isinstance(value, dict) or "params" in value:
             return value
-        params = {key: item for key, item in value.items() if key not in ("name", "label")}
+        params = {key: item for key, item in value.items() if key not in cls.model_fields}
         return {key: item for key, item in value.items() if key not in params} | {"params": params}
+
+
+class DetectorSpec(NamedSpec):
+    """A detector by name with its parameters: {name: knn, k: 10}."""
+
+    label: str | None = None
+
+
+class ProtocolSpec(NamedSpec):
+    """A protocol by name with its parameters: {name: attributes, shift: [hue, size]}."""
 
 
 def _folder_name(name: str) -> str:
@@ -181,6 +190,11 @@ def _distinct(items: list[T]) -> list[T]:
     return items
 
 
+def _distinct_names(protocols: list[ProtocolSpec]) -> list[ProtocolSpec]:
+    _distinct([protocol.name for protocol in protocols])
+    return protocols
+
+
 class StudySpec(Spec):
     """A study: which detectors, on which networks, against which images, by which protocols."""
 
@@ -189,7 +203,9 @@ class StudySpec(Spec):
     outliers: list[Data] = Field(default_factory=list)
     networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list)
     detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1)
-    protocols: Annotated[list[str], AfterValidator(_distinct)] = Field(default=["clean"], min_length=1)
+    protocols: Annotated[list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_distinct_names)] = (
+        Field(default=[ProtocolSpec(name="clean")], min_length=1)
+    )
     seeds: Annotated[list[int], AfterValidator(_distinct)] = Field(default=[0], min_length=1)
     budget: Budget = "standard"
 

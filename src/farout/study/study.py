@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from farout.study.sources import (
     forget_loaded,
     some,
 )
-from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, NetworkSpec, StudySpec
+from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, NetworkSpec, ProtocolSpec, StudySpec
 from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 from farout.study.training import TrainCell, TrainedNetwork
 
@@ -42,23 +43,13 @@ class Inliers:
 
 
 @dataclass(frozen=True)
-class Study:
-    """What is put to the test, on what, how and how long."""
+class Trial:
+    """One seed of a study: its images, and the detectors on the networks trained with it."""
 
-    name: str
+    seed: int
     inliers: Inliers
     outliers: dict[str, ImageSource]
-    subjects: list[tuple[Subject, int]]
-    """Each with the seed its network was trained with."""
-    protocols: list[str]
-    budget: Budget
-    spec: Any = field(default=None)
-    """The study file's content, for the record."""
-
-    @property
-    def networks(self) -> list[str]:
-        """The labels of the networks under test."""
-        return list(dict.fromkeys(subject.network for subject, _ in self.subjects if subject.network))
+    subjects: list[Subject] = field(default_factory=list)
 
     def stressed(self, images: ImageSource, count: int | None) -> ImageSource:
         """At most `count` of the images, in the inliers' shape."""
@@ -80,13 +71,13 @@ class Study:
         if any(about.classes != longest[: len(about.classes)] for about in labelled):
             found = "; ".join(f"{about.name}: {', '.join(about.classes)}" for about in labelled)
             raise ValueError(f"the inliers' splits must have the same classes, got {found[:300]}")
-        for subject, _ in self.subjects:
+        for subject in self.subjects:
             subject.check()
 
     def _check_names(self) -> None:
         """Results are told apart by these names, and tables have columns called after the outlier sets."""
-        names = [(subject.network, seed, subject.label) for subject, seed in self.subjects]
-        for network, _, called in dict.fromkeys(name for name in names if names.count(name) > 1):
+        names = [(subject.network, subject.label) for subject in self.subjects]
+        for network, called in dict.fromkeys(name for name in names if names.count(name) > 1):
             where = f" on {network!r}" if network else ""
             raise ValueError(f"two detectors{where} are called {called!r}; give each (or its network) a label:")
         columns = {*TABLE_WORDS, *(f"{name}_{end}" for name in ("mean", *self.outliers) for end in ("low", "high"))}
@@ -95,22 +86,73 @@ class Study:
                 raise ValueError(f"an outlier set cannot be called {name!r}: tables use that word; name it otherwise")
 
 
+@dataclass(frozen=True)
+class Study:
+    """What is put to the test, on what, how and how long."""
+
+    name: str
+    trials: list[Trial]
+    """One per seed."""
+    protocols: list[ProtocolSpec]
+    budget: Budget
+    spec: Any = field(default=None)
+    """The study file's content, for the record."""
+    cuts: list[str] = field(default_factory=list)
+    """What the budget leaves out, for people to read."""
+
+    def check(self) -> None:
+        """Errors that can be known before the work."""
+        for trial in self.trials:
+            trial.check()
+
+
 def from_spec(spec: StudySpec) -> Study:
     """Load and check everything a study file names, before any long work."""
     forget_loaded()
-    inliers = inliers_from(spec.inliers, spec.budget)
-    outliers = outliers_from(spec.outliers or own_outliers(spec.inliers.test))
+    cut, cuts = within_budget(spec)
+    study = Study(
+        spec.name, [_trial(cut, seed) for seed in cut.seeds], spec.protocols, spec.budget,
+        spec.model_dump(mode="json"), cuts,
+    )  # fmt: skip
+    study.check()
+    return study
+
+
+def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
+    """The study without the seeds and the networks to be trained that its budget leaves out; and which those are."""
+    shared, cuts = SHARED[spec.budget], []
+    trained = [network for network in spec.networks if network.train]
+    left_out = trained[shared.trained_networks :] if shared.trained_networks else []
+    seeds = spec.seeds[: shared.seeds]
+    if left_out:
+        names = ", ".join(network.label or network.name for network in left_out)
+        cuts.append(f"{len(left_out)} of {len(trained)} networks to be trained: {names}")
+    if seeds != spec.seeds:
+        cuts.append(f"{len(spec.seeds) - len(seeds)} of {len(spec.seeds)} seeds")
+    networks = [network for network in spec.networks if network not in left_out]
+    return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
+
+
+def _trial(spec: StudySpec, seed: int) -> Trial:
+    """The images of one seed, and what is tested with it; networks that are there already belong to the first."""
+    splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
+    named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
+    inliers = inliers_from(named, spec.budget)
+    outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     if not outliers:
         raise ValueError(
             f"the study {spec.name} names no outliers, and {spec.inliers.test.name} brings none of its own"
         )
-    networks = [pair for item in spec.networks for pair in _networks(item, spec, inliers)]
-    study = Study(
-        spec.name, inliers, outliers, _subjects(spec, inliers, networks), spec.protocols, spec.budget,
-        spec.model_dump(mode="json"),
-    )  # fmt: skip
-    study.check()
-    return study
+    first = seed == spec.seeds[0]
+    networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or first]
+    return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, first))
+
+
+def seeded(data: DataSpec, seed: int) -> DataSpec:
+    """The set as drawn with this seed, where sets of that name are drawn from one and the study fixes none."""
+    if data.name not in DATASETS or "seed" not in inspect.signature(DATASETS[data.name]).parameters:
+        return data
+    return data.model_copy(update={"options": {"seed": seed, **data.options}})
 
 
 def own_outliers(test: DataSpec) -> list[DataSpec]:
@@ -144,7 +186,7 @@ def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
     return Inliers(some(kept, shared.train_images), some(held, shared.val_images), test)
 
 
-def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tuple[NetworkSource, int]]:
+def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) -> NetworkSource:
     label = item.label or item.name
     images = (inliers.train or inliers.test).about
     channels, side, _ = images.shape
@@ -152,14 +194,14 @@ def _networks(item: NetworkSpec, spec: StudySpec, inliers: Inliers) -> list[tupl
         classes = item.classes or len(images.classes)
         stored = StoredNetwork(item, label, classes, item.side or side, channels)
         stored.identity()  # reads the weights: better now than after the first hour
-        return [(stored, spec.seeds[0])]
+        return stored
     if inliers.train is None or inliers.val is None:
         raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split")
     epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
     item = item.model_copy(update={"train": item.train.model_copy(update={"epochs": epochs})})
-    cells = [TrainCell(item, label, seed, inliers.train, inliers.val) for seed in spec.seeds]
-    cells[0].untrained()  # so that a wrong name or normalizer is found now
-    return [(TrainedNetwork(cell), cell.seed) for cell in cells]
+    cell = TrainCell(item, label, seed, inliers.train, inliers.val)
+    cell.untrained()  # so that a wrong name or normalizer is found now
+    return TrainedNetwork(cell)
 
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
@@ -171,21 +213,19 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
         raise ValueError(f"detector {item.name} with {item.params or 'no parameters'}: {error}") from error
 
 
-def _subjects(
-    spec: StudySpec, inliers: Inliers, networks: list[tuple[NetworkSource, int]]
-) -> list[tuple[Subject, int]]:
+def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], first: bool) -> list[Subject]:
     made = [(item, _detector(item)) for item in spec.detectors]
     post_hoc = [(item, detector) for item, detector in made if isinstance(detector, PostHoc)]
-    if post_hoc and not networks:
+    if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
     unnamed = [detector for item, detector in post_hoc if item.label is None]
     labels = iter(label(unnamed) if unnamed else ())
     named = [(item.label or next(labels), detector) for item, detector in post_hoc]
-    subjects: list[tuple[Subject, int]] = []
-    for network, seed in networks:
+    subjects: list[Subject] = []
+    for network in networks:
         for name, detector in named:
             fit = FitCell(network, detector, inliers.train, inliers.val)
-            subjects.append((PostHocSubject(name, fit), seed))
-    images = [item for item, detector in made if not isinstance(detector, PostHoc)]
-    return subjects + [(ImageSubject(item.label or item.name, item, inliers.train), spec.seeds[0]) for item in images]
+            subjects.append(PostHocSubject(name, fit))
+    images = [item for item, detector in made if not isinstance(detector, PostHoc)] if first else []
+    return subjects + [ImageSubject(item.label or item.name, item, inliers.train) for item in images]

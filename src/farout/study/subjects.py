@@ -195,17 +195,19 @@ class PanelSubject(Subject):
 
 
 def _shared_pass(panels: list[Panel]) -> Score:
-    """Scores of panels of one detector each that share a network, from one forward pass."""
+    """Scores of panels of one detector each that share a network: one forward pass for all that read the images as
+    they are, one of its own for each that does not."""
 
-    def only(panel: Panel, activations: Activations) -> NDArray[np.float64]:
-        (scores,) = panel.score_activations(activations).values()
+    def only(panel: Panel, images: Tensor, shared: Activations | None) -> NDArray[np.float64]:
+        (scores,) = panel.score_batch(images, shared if panel.shares else None).values()
         return scores
 
     needs = frozenset().union(*(panel.needs(None) for panel in panels))
+    shares = any(panel.shares for panel in panels)
 
     def score(images: Tensor) -> list[Answer]:
-        activations = forward(panels[0].network, images, needs)
-        return [_attempt(partial(only, panel, activations)) for panel in panels]
+        shared = forward(panels[0].network, images, needs) if shares else None
+        return [_attempt(partial(only, panel, images, shared)) for panel in panels]
 
     return score
 

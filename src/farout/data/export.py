@@ -1,0 +1,102 @@
+"""Drawn sets written to disk: PNG files by class or one .npz file, with the table they were drawn from."""
+
+from __future__ import annotations
+
+import json
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from farout.core import chunks
+from farout.data.drawn import Drawn
+
+Format = Literal["png", "npz"]
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+def export(images: Drawn, path: Path, form: Format = "png", progress: Progress = lambda done: None) -> Path:
+    """Write a set to `path`; the same call again goes on where the first one stopped.
+
+    PATH.parquet: the table of configurations; PATH.json: what the set is; images as PATH/<class>/<index>.png, or as
+    `images` and `labels` in PATH.npz.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _claim(images, path)
+    with _whole(_beside(path, "parquet")) as temporary:
+        images.configurations.write(temporary)
+    return (_write_png if form == "png" else _write_npz)(images, path, progress)
+
+
+def _claim(images: Drawn, path: Path) -> None:
+    """Say what lies here; an error where something else does."""
+    manifest = _beside(path, "json")
+    if manifest.exists() and json.loads(manifest.read_text()).get("fingerprint") != images.fingerprint:
+        raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
+    facts = {"name": images.name, "images": len(images), "side": images.side, "fingerprint": images.fingerprint}
+    with _whole(manifest) as temporary:
+        temporary.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
+    names = images.attributes["class"]
+    for name in np.unique(names):
+        (path / str(name)).mkdir(parents=True, exist_ok=True)
+    for part in chunks(len(images)):
+        files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
+        missing = [index for index, file in files.items() if not file.exists()]
+        for index, pixels in zip(missing, _pixels(images, missing), strict=True):
+            with _whole(files[index]) as temporary:
+                Image.fromarray(pixels).save(temporary, format="png")
+        progress(part.stop - part.start)
+    return path
+
+
+def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
+    """One chunk in memory at a time, however large the file; it appears when it is whole."""
+    target = _beside(path, "npz")
+    if target.exists():
+        progress(len(images))
+        return target
+    channels, height, width = images.shape
+    header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), height, width, channels)}
+    with _whole(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("images.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for part in chunks(len(images)):
+                file.write(_pixels(images, range(part.start, part.stop)).tobytes())
+                progress(part.stop - part.start)
+        if images.labels is not None:
+            with archive.open("labels.npy", "w") as file:
+                np.lib.format.write_array(file, images.labels)
+    return target
+
+
+def _pixels(images: Drawn, indices: list[int] | range) -> NDArray[np.uint8]:
+    """Images as uint8 [B, H, W, C]."""
+    if not len(indices):
+        return np.empty((0, *images.shape[1:], images.shape[0]), np.uint8)
+    batch = images.batch(np.asarray(indices)).mul(255).round().byte()
+    return np.ascontiguousarray(batch.permute(0, 2, 3, 1).numpy())
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.name}.{suffix}")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A name to write to; the file takes its own name when it is whole."""
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

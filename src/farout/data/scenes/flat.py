@@ -1,0 +1,124 @@
+"""Ellipses, polygons and smooth random outlines, turned about z.
+
+Each figure has `reach`, how far it extends from its center as shares of the side; `prepare`, the numbers that are the
+same for all pixels; and `shade`, which gives cover, factor of the color and highlight at a pixel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from farout.data.scenes.columns import ASPECT, KIND, SIZE, TURN_Z
+from farout.data.scenes.geometry import boxed, covered, ellipse_distance, turn
+from farout.data.scenes.lighting import common
+from farout.data.scenes.ops import (
+    HALF, ONE, TINY, TWO, ZERO, absolute, at_least, entry, floor, formula, gather, maximum, single, sqrt, support,
+    unit, where,
+)  # fmt: skip
+from farout.data.scenes.outlines import EDGES, SECTORS
+from farout.data.scenes.scene import KINDS
+
+ELLIPSE = KINDS.index("ellipse")
+QUARTER, LAST = np.float32(SECTORS / 4), np.float32(SECTORS - 1)
+FOUR = np.float32(4)
+
+
+@formula
+def ellipse_axes(s: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Half axes and the direction of the first."""
+    c, d = turn(s[TURN_Z])
+    a = s[SIZE] * 0.5
+    return a, a * where(s[KIND] == ELLIPSE, s[ASPECT], 1.0), c, d
+
+
+@formula
+def ellipse_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+    a, b, c, d = ellipse_axes(s)
+    return sqrt(a * a * c * c + b * b * d * d), sqrt(a * a * d * d + b * b * c * c)
+
+
+@formula
+def ellipse_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+    a, b, c, d = ellipse_axes(s)
+    p, q = 1.0 / (a * a * side * side), 1.0 / (b * b * side * side)
+    form = single(p * c * c + q * d * d), single((p - q) * c * d), single(p * d * d + q * c * c)
+    return common(s, side, ellipse_reach(s, row)) + form
+
+
+@formula
+def ellipse_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+    return boxed(covered(ellipse_distance(x, y, p[8], p[9], p[10])), x, y, p), p[7], ZERO
+
+
+@formula
+def polygon_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+    c, d = turn(s[TURN_Z])
+    a = s[SIZE]
+    return support(row, 3 * EDGES, EDGES, c, -d) * a, support(row, 3 * EDGES, EDGES, d, c) * a
+
+
+@formula
+def star_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+    c, d = turn(s[TURN_Z])
+    a = s[SIZE]
+    return support(row, 3 * SECTORS, SECTORS, c, -d) * a, support(row, 3 * SECTORS, SECTORS, d, c) * a
+
+
+@formula
+def local(s: Any, side: int) -> tuple[Tensor, ...]:
+    """Turn back and divide by the size, and the size in pixels."""
+    c, d = turn(s[TURN_Z])
+    scale = s[SIZE] * side
+    return single(c), single(d), single(scale)
+
+
+@formula
+def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+    return common(s, side, polygon_reach(s, row)) + local(s, side)
+
+
+@formula
+def polygon_cover(x: Tensor, y: Tensor, p: Any, row: Any, edges: int) -> Tensor:
+    """The product of the shares on the inner side of every edge."""
+    u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
+    cover = covered(u * entry(row, 0) + v * entry(row, EDGES) - p[10] * entry(row, 2 * EDGES))
+    for k in range(1, edges):
+        cover = cover * covered(u * entry(row, k) + v * entry(row, EDGES + k) - p[10] * entry(row, 2 * EDGES + k))
+    return boxed(cover, x, y, p)
+
+
+@formula
+def polygon_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+    return polygon_cover(x, y, p, row, EDGES), p[7], ZERO
+
+
+@formula
+def quadrangle_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+    """For polygons of up to four edges: twice as fast."""
+    return polygon_cover(x, y, p, row, 4), p[7], ZERO
+
+
+@formula
+def star_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+    return common(s, side, star_reach(s, row)) + local(s, side)
+
+
+@formula
+def sector(u: Tensor, v: Tensor) -> Tensor:
+    """Of `SECTORS` sectors of equal diamond angle, v / (|u| + |v|) continued around the circle."""
+    t = v / at_least(absolute(u) + absolute(v), TINY)
+    t = where(u < ZERO, TWO - t, where(v < ZERO, FOUR + t, t))
+    return floor(t * QUARTER)
+
+
+@formula
+def star_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+    """By the chord of the sector that the pixel lies in."""
+    u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
+    k = sector(u, v)
+    k = where(k > LAST, ZERO, k)
+    distance = u * gather(row, k) + v * gather(row, k + SECTORS) - p[10] * gather(row, k + 2 * SECTORS)
+    return boxed(covered(distance), x, y, p), p[7], ZERO

@@ -1,0 +1,122 @@
+"""Letters and digits of a font as signed distance fields, in shares of the font size (em)."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.data.scenes.scene import GLYPHS
+
+Floats = NDArray[np.float64]
+
+CELLS = 96
+"""Cells of the distance grid per em."""
+COLUMNS, ROWS = 97, 121
+"""Points of the grid, which is centered on a letter's ink."""
+HULL = 64
+"""Points that stand for a letter's convex hull: the farthest in as many directions."""
+PIECES = 16
+"""Straight pieces that stand for a curve of the outline."""
+
+
+@lru_cache(maxsize=8)
+def atlas(font: Path | None = None) -> NDArray[np.float32]:
+    """One row per letter: x, then y of its hull's points, then its distances; [20, 2·HULL + ROWS·COLUMNS].
+
+    A font is a TrueType file; None is DejaVu Sans Mono, which comes with matplotlib.
+    """
+    face = _face(_default() if font is None else Path(font))
+    return np.stack([_letter(face, character) for character in GLYPHS]).astype(np.float32)
+
+
+@lru_cache(maxsize=8)
+def digest(font: Path | None = None) -> str:
+    """Hash of all that decides how letters of this font look."""
+    return hashlib.sha256(atlas(font).tobytes()).hexdigest()
+
+
+def outline(face: Any, character: str) -> Floats:
+    """The straight pieces of a letter's outline, in em about the center of its ink, [N, 2 (ends), 2 (x, y)]."""
+    from matplotlib.ft2font import LoadFlags
+
+    if not face.get_char_index(ord(character)):
+        raise ValueError(f"the font {face.fname} has no {character!r}; it needs all of {''.join(GLYPHS)}")
+    face.load_char(ord(character), flags=LoadFlags.NO_SCALE)
+    vertices, codes = face.get_path()
+    pieces = _straight(vertices * (64 / face.units_per_EM), codes)
+    low, high = pieces.min((0, 1)), pieces.max((0, 1))
+    if ((high - low) * CELLS > (COLUMNS - 3, ROWS - 3)).any():
+        raise ValueError(f"{character!r} of the font {face.fname} is larger than its line")
+    return pieces - (low + high) / 2
+
+
+def _default() -> Path:
+    import matplotlib
+
+    return Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf"
+
+
+def _face(path: Path) -> Any:
+    from matplotlib.ft2font import FT2Font
+
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no font file at {path}")
+    try:
+        return FT2Font(str(path))
+    except RuntimeError as error:
+        raise ValueError(f"{path} cannot be read as a TrueType font: {error}") from error
+
+
+def _straight(vertices: Floats, codes: NDArray[np.uint8]) -> Floats:
+    """Bézier curves as polylines. Codes: 1 begins a contour, 2 a line, 3 and 4 curves, 79 closes the contour."""
+    pieces: list[tuple[Floats, Floats]] = []
+    place, first, last = 0, vertices[0], vertices[0]
+    while place < len(codes):
+        code = int(codes[place])
+        length = {3: 2, 4: 3}.get(code, 1)
+        points = [first] if code == 79 else [*vertices[place : place + length]]
+        if code == 1:
+            first = points[0]
+        else:
+            path = _curve(np.stack([last, *points]))
+            pieces.extend(zip(path[:-1], path[1:], strict=True))
+        last, place = points[-1], place + length
+    ends = np.array(pieces)
+    return ends[(ends[:, 0] != ends[:, 1]).any(1)]
+
+
+def _curve(controls: Floats) -> Floats:
+    """Points along a Bézier curve, by repeated interpolation; a line keeps its ends only."""
+    t = np.linspace(0, 1, PIECES + 1 if len(controls) > 2 else 2)[:, None]
+    points = [np.broadcast_to(c, (len(t), 2)) for c in controls]
+    while len(points) > 1:
+        points = [(1 - t) * a + t * b for a, b in zip(points[:-1], points[1:], strict=True)]
+    return points[0]
+
+
+def _letter(face: Any, character: str) -> Floats:
+    pieces = outline(face, character)
+    x = (np.arange(COLUMNS) - (COLUMNS - 1) / 2) / CELLS
+    y = (np.arange(ROWS) - (ROWS - 1) / 2) / CELLS
+    distances = signed_distances(pieces, np.tile(x, ROWS), np.repeat(y, COLUMNS))
+    angles = 2 * np.pi * np.arange(HULL) / HULL
+    ends = pieces[:, 0]
+    hull = ends[(np.outer(np.cos(angles), ends[:, 0]) + np.outer(np.sin(angles), ends[:, 1])).argmax(1)]
+    return np.concatenate([hull[:, 0], hull[:, 1], distances])
+
+
+def signed_distances(pieces: Floats, x: Floats, y: Floats) -> Floats:
+    """Of points to an outline, negative inside; inside is where the outline winds around a point."""
+    nearest, winding = np.full(len(x), np.inf), np.zeros(len(x), np.int64)
+    for (ax, ay), (bx, by) in pieces:
+        dx, dy, px, py = bx - ax, by - ay, x - ax, y - ay
+        along = np.clip((px * dx + py * dy) / (dx * dx + dy * dy), 0, 1)
+        nearest = np.minimum(nearest, (px - along * dx) ** 2 + (py - along * dy) ** 2)
+        left = dx * py - dy * px > 0
+        winding += ((ay <= y) & (y < by) & left).astype(np.int64) - ((by <= y) & (y < ay) & ~left)
+    return np.where(winding != 0, -1.0, 1.0) * np.sqrt(nearest)

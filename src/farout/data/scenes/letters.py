@@ -1,0 +1,47 @@
+"""Letters and digits, turned about z. See `flat` for the three functions of a figure.
+
+An image's table is its letter's: the convex hull's points, then distances on a grid; see `glyphs`. Em units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from farout.data.scenes.columns import SIZE, TURN_Z
+from farout.data.scenes.flat import local
+from farout.data.scenes.geometry import boxed, covered, turn
+from farout.data.scenes.glyphs import CELLS, COLUMNS, HULL, ROWS
+from farout.data.scenes.lighting import common
+from farout.data.scenes.ops import ONE, ZERO, at_least, at_most, floor, formula, gather, single, support
+
+MIDDLE_X, MIDDLE_Y = np.float32((COLUMNS - 1) / 2), np.float32((ROWS - 1) / 2)
+LAST_X, LAST_Y = np.float32(COLUMNS - 2), np.float32(ROWS - 2)
+STEP, START = np.float32(COLUMNS), np.float32(2 * HULL)
+
+
+@formula
+def glyph_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+    c, d = turn(s[TURN_Z])
+    return support(row, 0, HULL, c, -d) * s[SIZE], support(row, 0, HULL, d, c) * s[SIZE]
+
+
+@formula
+def glyph_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+    fine = single(CELLS / (s[SIZE] * side))
+    return common(s, side, glyph_reach(s, row)) + local(s, side) + (fine,)
+
+
+@formula
+def glyph_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+    """Distances between the grid's points by bilinear interpolation."""
+    u = (x * p[8] + y * p[9]) * p[11] + MIDDLE_X
+    v = (y * p[8] - x * p[9]) * p[11] + MIDDLE_Y
+    left, low = at_most(at_least(floor(u), ZERO), LAST_X), at_most(at_least(floor(v), ZERO), LAST_Y)
+    u, v, place = u - left, v - low, low * STEP + left + START
+    lower, upper = gather(row, place), gather(row, place + STEP)
+    lower = lower + (gather(row, place + ONE) - lower) * u
+    upper = upper + (gather(row, place + STEP + ONE) - upper) * u
+    return boxed(covered((lower + (upper - lower) * v) * p[10]), x, y, p), p[7], ZERO

@@ -1,0 +1,123 @@
+"""The words formulas are written in: on tensors through torch, on single numbers through numba.
+
+A function marked `formula` and built from these runs as it stands on tensors (with gradients, on any device) and
+compiles to a loop over pixels. Both give the same bits, since every operation here is exact in IEEE arithmetic; so a
+formula must not use other functions, nor mix the precisions: in pixel formulas constants are the float32 ones below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numba.extending import overload, register_jitable
+from torch import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
+TINY = np.float32(2**-20)
+"""Added or kept below roots and divisors, so that values and gradients stay finite."""
+
+
+def formula(function: F) -> F:
+    """Let compiled code call this function; for Python it stays as it is."""
+    register_jitable(forceinline=True, error_model="numpy")(function)
+    return function
+
+
+def sqrt(x: Tensor) -> Tensor:
+    """Square root; in double precision first, since torch's own may be off by one in the last bit."""
+    return torch.sqrt(x.double()).to(x.dtype)
+
+
+def floor(x: Tensor) -> Tensor:
+    """Largest integer not above x."""
+    return torch.floor(x)
+
+
+def absolute(x: Tensor) -> Tensor:
+    """|x|."""
+    return torch.abs(x)
+
+
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    """The smaller one."""
+    return torch.minimum(a, b)
+
+
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    """The larger one."""
+    return torch.maximum(a, b)
+
+
+def at_least(x: Tensor, low: Any) -> Tensor:
+    """x, or the number `low` where x is below it."""
+    return torch.clamp(x, min=float(low))
+
+
+def at_most(x: Tensor, high: Any) -> Tensor:
+    """x, or the number `high` where x is above it."""
+    return torch.clamp(x, max=float(high))
+
+
+def unit(x: Tensor) -> Tensor:
+    """x within 0..1."""
+    return torch.clamp(x, 0.0, 1.0)
+
+
+def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+    """a where the condition holds, else b."""
+    return torch.where(condition, a, b)
+
+
+def single(x: Tensor) -> Tensor:
+    """In float32."""
+    return x.float()
+
+
+def entry(row: Tensor, place: int) -> Tensor:  # row: [B, T]
+    """One number of each image's table."""
+    return row[:, place, None, None]
+
+
+def gather(row: Tensor, place: Tensor) -> Tensor:  # row: [B, T], place: [B, H, W]
+    """The number at a place (rounded down) of each image's table."""
+    return torch.gather(row, 1, place.long().flatten(1)).view(place.shape)
+
+
+def support(row: Tensor, start: int, count: int, x: Tensor, y: Tensor) -> Tensor:  # row: [B, T], x: [B]
+    """How far points reach along a direction, either way; their x stand at `start` in the table, then their y."""
+    along = row[:, start : start + count] * x[:, None] + row[:, start + count : start + 2 * count] * y[:, None]
+    return along.abs().amax(1)
+
+
+def _scalar(function: Callable[..., Any], form: Callable[..., Any]) -> None:
+    """Give a function its form on single numbers."""
+    overload(function, jit_options={"forceinline": True, "error_model": "numpy"})(form)
+
+
+@formula
+def _farthest(row: Any, start: int, count: int, x: float, y: float) -> float:
+    largest = 0.0
+    for place in range(start, start + count):
+        largest = max(largest, abs(row[place] * x + row[place + count] * y))
+    return largest
+
+
+_scalar(sqrt, lambda x: lambda x: math.sqrt(x))
+_scalar(floor, lambda x: lambda x: np.floor(x))
+_scalar(absolute, lambda x: lambda x: abs(x))
+_scalar(minimum, lambda a, b: lambda a, b: a if a < b else b)
+_scalar(maximum, lambda a, b: lambda a, b: a if a > b else b)
+_scalar(at_least, lambda x, low: lambda x, low: x if x > low else low)
+_scalar(at_most, lambda x, high: lambda x, high: x if x < high else high)
+_scalar(unit, lambda x: lambda x: ZERO if x < ZERO else (ONE if x > ONE else x))
+_scalar(where, lambda condition, a, b: lambda condition, a, b: a if condition else b)
+_scalar(single, lambda x: lambda x: np.float32(x))
+_scalar(entry, lambda row, place: lambda row, place: row[place])
+_scalar(gather, lambda row, place: lambda row, place: row[np.int64(place)])
+_scalar(support, lambda row, start, count, x, y: lambda row, start, count, x, y: _farthest(row, start, count, x, y))

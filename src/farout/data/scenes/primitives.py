@@ -1,0 +1,44 @@
+"""Which formulas draw which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from farout.data.scenes import flat, glyphs, letters, outlines, solids, turned
+from farout.data.scenes.scene import GLYPHS, KINDS
+
+
+class Primitive(NamedTuple):
+    """A family of kinds that share formulas; see `flat` for these."""
+
+    kinds: tuple[str, ...]
+    reach: Callable[..., Any]
+    prepare: Callable[..., Any]
+    shade: Callable[..., Any]
+    outline: Callable[..., None] | None = None
+    """Fills the table of an image, if it has one of its own."""
+    width: int = 1
+    """Numbers in this table."""
+
+
+PRIMITIVES = (
+    Primitive(("circle", "ellipse"), flat.ellipse_reach, flat.ellipse_prepare, flat.ellipse_shade),
+    Primitive(
+        ("square", "rectangle", "eq_triangle", "is_triangle"),
+        flat.polygon_reach, flat.polygon_prepare, flat.quadrangle_shade, outlines.polygon_outline, 5 * outlines.EDGES,
+    ),
+    Primitive(
+        ("rp6", "rp7", "rp8", "rp9"),
+        flat.polygon_reach, flat.polygon_prepare, flat.polygon_shade, outlines.polygon_outline, 5 * outlines.EDGES,
+    ),
+    Primitive(
+        ("random",), flat.star_reach, flat.star_prepare, flat.star_shade, outlines.star_outline, 5 * outlines.SECTORS
+    ),
+    Primitive(("sphere_3d", "ellipsoid_3d"), solids.ellipsoid_reach, solids.ellipsoid_prepare, solids.ellipsoid_shade),
+    Primitive(("cube_3d", "cuboid_3d"), solids.cuboid_reach, solids.cuboid_prepare, solids.cuboid_shade),
+    Primitive(("cylinder_3d",), turned.turned_reach, turned.cylinder_prepare, turned.cylinder_shade),
+    Primitive(("cone_3d",), turned.turned_reach, turned.cone_prepare, turned.cone_shade),
+    Primitive(GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade),
+)  # fmt: skip

@@ -1,0 +1,84 @@
+"""SHAPES and CHARS in figures: which values an attribute takes for inliers, and which when it is shifted.
+
+Values are those of the paper's Appendix A, except where a comment says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from farout.data.scenes.scene import GLYPHS
+
+ATTRIBUTES = ("hue", "class", "size", "rotation", "position", "lighting")
+"""What can be shifted, alone or together."""
+INLIER_HUES = tuple(range(30, 151, 15))
+OUTLIER_HUES = tuple(range(210, 331, 15))
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "gaussian_blur",
+    "glass_blur", "spatter", "contrast", "brightness", "saturate",
+)  # fmt: skip
+SEVERITIES = (1, 2)
+CORRUPTED = 0.3
+"""Share of the images of a test split that carry a corruption."""
+SPLITS = {"train": 100_000, "val": 5_000, "test": 5_000}
+"""Images per split; every "test/…" split has as many as "test"."""
+
+Range = tuple[float, float]
+
+
+class Light(NamedTuple):
+    """How figures are lit: intensity, then ambient and specular strength, which flat figures do not show."""
+
+    intensity: Range
+    ambient: Range
+    specular: Range
+
+
+# Intensity, and all that is shifted, is ours: the paper varies hue and class only.
+INLIER_LIGHT = Light((1, 1), (0.25, 0.5), (0.15, 0.3))
+OUTLIER_LIGHT = Light((0.35, 0.65), (0.02, 0.12), (0.6, 0.9))
+OUTSIDE: Range = (0.25, 0.5)
+"""Share of the figure that a shifted position pushes over the image's border."""
+ASPECT: Range = (0.4, 0.7)
+"""Shorter extents over the longest, of kinds that have unequal ones; the paper gives no figures."""
+POINTS: tuple[int, int] = (5, 12)
+SMOOTHNESS: Range = (30, 80)
+RADII: Range = (0.7, 1.3)
+
+
+class World(NamedTuple):
+    """One of the two families of figures."""
+
+    name: str
+    inliers: tuple[str, ...]
+    outliers: tuple[str, ...]
+    size: Range
+    shifted_size: Range
+    turn: int
+    """Flat figures turn by up to so many degrees either way, in steps of `step`."""
+    step: int
+
+
+SOLID_TURN, SOLID_STEP = 60, 10
+"""Solids turn by up to so many degrees about each axis."""
+
+SHAPES = World(
+    "shapes",
+    ("circle", "square", "rp6", "rp8", "eq_triangle", "sphere_3d", "cube_3d", "cylinder_3d"),
+    ("ellipse", "rectangle", "rp7", "rp9", "is_triangle", "random", "ellipsoid_3d", "cuboid_3d", "cone_3d"),
+    size=(0.35, 0.55),
+    shifted_size=(0.15, 0.3),
+    turn=180,
+    step=10,
+)
+# The paper's font sizes, 60 to 150, are pixels of a side that it does not state; taken as 224.
+CHARS = World(
+    "chars",
+    tuple(c for c in GLYPHS if c in "abcde01234"),
+    tuple(c for c in GLYPHS if c in "fghij56789"),
+    size=(60 / 224, 150 / 224),
+    shifted_size=(25 / 224, 50 / 224),
+    turn=60,
+    step=5,
+)
+WORLDS = {world.name: world for world in (SHAPES, CHARS)}

@@ -1,0 +1,47 @@
+"""What detectors refuse: parameters out of range, features that cannot be learned from."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from farout.core import Activations
+
+Variant = Literal["paper", "openood"]
+"""As the paper defines a detector, or as OpenOOD v1.5 computes it (what published tables show)."""
+
+
+def check_variant(variant: str) -> None:
+    """A variant is one of two."""
+    check_choice("variant", variant, ("paper", "openood"))
+
+
+def check_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
+    """The value is one of these."""
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_positive(what: str, value: float) -> None:
+    """The value is positive and finite."""
+    if not 0 < value < math.inf:
+        raise ValueError(f"{what} must be positive and finite, got {value}")
+
+
+def check_count(what: str, value: object) -> None:
+    """The value is a whole number of at least 1."""
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
+
+
+def check_percent(what: str, value: float) -> None:
+    """The value is a percentage, and no share."""
+    if not 1 <= value < 100:
+        raise ValueError(f"{what} must lie between 1 and 100 percent, got {value}; use 90 instead of 0.9")
+
+
+def check_finite(activations: Activations, who: str) -> None:
+    """The features to learn from are finite numbers."""
+    for part in activations.chunks():
+        if not part.features.isfinite().all():
+            raise ValueError(f"{who}: the features to fit on hold NaN or infinity; are the network's weights sound?")

@@ -1,0 +1,75 @@
+"""Detectors by gradients: with respect to the image, or to the last layer's weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from farout.core import Activations, PostHoc
+from farout.detectors.catalog import register
+from farout.detectors.checks import Variant, check_positive, check_variant
+from farout.detectors.logits import log_odds, tail
+
+if TYPE_CHECKING:
+    from farout.networks.network import Network
+
+
+@register
+@dataclass(kw_only=True)
+class ODIN(PostHoc):
+    """Out-of-distribution detector for neural networks (Liang et al. 2018, eq. 1 and 2): score = 1 − max p(x').
+
+    x' = x − ε·sign(∇ₓ CE(l(x)/T, ŷ)) with pixels in [0, 1], p(x') = softmax(l(x')/T). As in the paper x' is not
+    clipped to [0, 1]. The sign is that of the gradient of the log-odds, which the cross-entropy grows with.
+    OpenOOD moves pixels without a gradient by −ε, as if sign(0) were 1, where the paper leaves them: variant="openood".
+    (It perturbs normalized images, by ε / std: the same step.)
+    """
+
+    name: ClassVar[str] = "odin"
+    perturbs: ClassVar[bool] = True
+    temperature: float = 1000.0
+    epsilon: float = 0.0014
+    variant: Variant = "paper"
+
+    def __post_init__(self) -> None:
+        check_variant(self.variant)
+        check_positive("temperature", self.temperature)
+        if not 0 <= self.epsilon < math.inf:
+            raise ValueError(f"epsilon must be at least 0 and finite, got {self.epsilon}")
+
+    def perturb(self, network: Network, images: Tensor) -> Tensor:
+        given = images.detach().requires_grad_()
+        logits = network(given, blocks=False).logits
+        if logits.shape[1] < 2:
+            raise ValueError("odin needs a network with at least 2 classes, got 1: its softmax does not depend on x")
+        (gradient,) = torch.autograd.grad(log_odds(logits.double() / self.temperature).sum(), given)
+        signs = gradient.sign()
+        if self.variant == "openood":
+            signs = torch.where(gradient == 0, 1.0, signs)
+        return images - self.epsilon * signs
+
+    def score(self, activations: Activations) -> Tensor:
+        rest, _ = tail(activations.logits.double() / self.temperature)
+        return rest / (1 + rest)
+
+
+@register
+@dataclass(kw_only=True)
+class GradNorm(PostHoc):
+    """L1 norm of the last layer's gradient (Huang et al. 2021, eq. 5 and 6): score = −‖∂ Σ_c −log p_c / ∂W‖₁.
+
+    In closed form −(Σ_c |C·p_c − 1|)·(Σ_d |f_d|), without a backward pass. The paper's loss, the cross-entropy with the
+    uniform distribution, is 1/C of this one: a factor that is the same for all images, so there is no variant.
+    """
+
+    name: ClassVar[str] = "gradnorm"
+    needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
+
+    def score(self, activations: Activations) -> Tensor:
+        shares = activations.logits.double().softmax(1)
+        by_logits = (shares.shape[1] * shares - 1).abs().sum(1)
+        return -by_logits * activations.features.double().abs().sum(1)

@@ -1,0 +1,140 @@
+"""Detectors that shape the features f and take the energy of the logits the last layer then gives."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farout.core import Activations, PostHoc, Split
+from farout.detectors.catalog import register
+from farout.detectors.checks import Variant, check_choice, check_finite, check_percent, check_variant
+
+
+class Shaping(PostHoc):
+    """score = −logsumexp(W·shaped(f) + b)."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"features", "head"})
+
+    @abstractmethod
+    def shaped(self, features: Tensor) -> Tensor:
+        """Features [B, D] in float64, shaped."""
+
+    def score(self, activations: Activations) -> Tensor:
+        head = activations.last_layer(self.name)
+        return -head.logits(self.shaped(activations.features.double())).logsumexp(1)
+
+
+@register
+@dataclass(kw_only=True)
+class ReAct(Shaping):
+    """Rectified activations (Sun et al. 2021, eq. 2): every entry of f is cut off at c.
+
+    c is the `percentile` of all entries of f on the inlier validation split. OpenOOD does the same.
+    """
+
+    name: ClassVar[str] = "react"
+    fits_on: ClassVar[Split | None] = "val"
+    percentile: float = 90.0
+
+    def __post_init__(self) -> None:
+        check_percent("percentile", self.percentile)
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        check_finite(activations, self.name)
+        self.state = {"limit": _percentile(activations.features, self.percentile)}
+        return self
+
+    def shaped(self, features: Tensor) -> Tensor:
+        return features.minimum(self.fitted("limit"))
+
+
+def _percentile(values: Tensor, percentile: float) -> Tensor:
+    """As numpy's, which counts places in float32 for float32 values and so errs beyond 2²⁴ of them."""
+    flat = values.detach().cpu().flatten().numpy()
+    place = (len(flat) - 1) * percentile / 100
+    low, high = int(np.floor(place)), int(np.ceil(place))
+    ordered = np.partition(flat, [low, high])
+    below, above = float(ordered[low]), float(ordered[high])
+    return torch.tensor(below + (place - low) * (above - below), dtype=torch.float64)
+
+
+Kind = Literal["P", "S", "B"]
+
+
+@register
+@dataclass(kw_only=True)
+class ASH(Shaping):
+    """Activation shaping (Djurisic et al. 2023): only the largest entries of f are kept, k of n.
+
+    k = n − round(n · percentile / 100); of equal entries the earlier ones are kept. Of the kept, kind "P" keeps the
+    values, "S" (the default) multiplies them by exp(Σf before / Σf after), "B" sets each to Σf / k.
+    OpenOOD uses kind B on the pooled features, and variant="openood" makes that the default; a given kind is the same
+    in both.
+    """
+
+    name: ClassVar[str] = "ash"
+    kind: Kind | None = None
+    percentile: float = 90.0
+    variant: Variant = "paper"
+
+    def __post_init__(self) -> None:
+        check_variant(self.variant)
+        check_percent("percentile", self.percentile)
+        if self.kind is not None:
+            check_choice("kind", self.kind, ("P", "S", "B"))
+
+    def shaped(self, features: Tensor) -> Tensor:
+        kept = _largest(features, self.percentile, self.name)
+        match self.kind or ("S" if self.variant == "paper" else "B"):
+            case "P":
+                return features * kept
+            case "S":
+                return features * kept * _sharpening(features, kept)
+            case _:
+                return kept * (features.sum(1, keepdim=True) / kept.sum(1, keepdim=True))
+
+
+@register
+@dataclass(kw_only=True)
+class Scale(Shaping):
+    """SCALE (Xu et al. 2024, eq. 5 and 6): f is multiplied by exp(Σf / Σ of its k largest entries), nothing is pruned.
+
+    k = n − round(n · percentile / 100). The factor means something for f ≥ 0 only, as a ReLU leaves it: other features
+    are an error when scored. OpenOOD does the same.
+    """
+
+    name: ClassVar[str] = "scale"
+    percentile: float = 85.0
+
+    def __post_init__(self) -> None:
+        check_percent("percentile", self.percentile)
+
+    def shaped(self, features: Tensor) -> Tensor:
+        if (features < 0).any():
+            raise ValueError(
+                f"scale takes features that are not negative, as a ReLU leaves them; got values down to "
+                f"{features.min():.4g}: it cannot be used on this network"
+            )
+        return features * _sharpening(features, _largest(features, self.percentile, self.name))
+
+
+def _largest(features: Tensor, percentile: float, who: str) -> Tensor:
+    """1 at the largest entries of every row, those above the percentile, and 0 elsewhere."""
+    total = features.shape[1]
+    count = total - round(total * percentile / 100)
+    if count < 1:
+        raise ValueError(f"{who}: percentile={percentile:g} keeps none of {total} features; lower it")
+    order = features.argsort(dim=1, descending=True, stable=True)
+    return torch.zeros_like(features).scatter(1, order[:, :count], 1.0)
+
+
+def _sharpening(features: Tensor, kept: Tensor) -> Tensor:
+    """exp(Σf / Σ kept f), [B, 1]; 1 where nothing is left to sharpen."""
+    rest = (features * kept).sum(1, keepdim=True)
+    ratio = features.sum(1, keepdim=True) / torch.where(rest == 0, 1.0, rest)
+    return torch.where(rest == 0, 0.0, ratio).exp()

@@ -1,0 +1,131 @@
+"""What several protocols do with inliers and outliers: have both scored, pair the scores, show what they look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from farout.protocols.summary import Densities, Gallery, Strip, Table
+from farout.study.cell import Entry
+from farout.study.results import Results, Row
+from farout.study.scoring import ScoreCell
+from farout.study.sources import ImageSource
+from farout.study.study import Trial
+
+SHOWN = 8
+"""Images per strip of failures."""
+
+Array = NDArray[np.float64]
+
+
+class Pair(NamedTuple):
+    """One detector's scores of the inliers and of one outlier set."""
+
+    network: str
+    seed: str
+    detector: str
+    outliers: str
+    inlier_row: Row
+    outlier_row: Row
+
+
+def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], count: int | None) -> list[Entry]:
+    """The cells that score at most `count` images of the inlier test set and of each outlier set."""
+    entries = []
+    for name, source in {"": trial.inliers.test, **outliers}.items():
+        images = trial.stressed(source, count)
+        for subject in trial.subjects:
+            tags = {"network": subject.network, "seed": str(trial.seed), "detector": subject.label, "outliers": name}
+            entries.append(Entry(protocol, ScoreCell(subject, images), tags))
+    return entries
+
+
+def pairs(results: Results, protocol: str) -> Iterable[Pair]:
+    """What is there so far of what `scored` planned."""
+    rows = results.done(protocol)
+    inliers = {_subject(row): row for row in rows if not row.tags["outliers"]}
+    for row in rows:
+        if row.tags["outliers"] and _subject(row) in inliers:
+            network, seed, detector = _subject(row)
+            yield Pair(network, seed, detector, row.tags["outliers"], inliers[_subject(row)], row)
+
+
+def _subject(row: Row) -> tuple[str, str, str]:
+    return row.tags["network"], row.tags["seed"], row.tags["detector"]
+
+
+def networks(results: Results, protocol: str, found: Sequence[Pair]) -> list[Table]:
+    """The networks' accuracy: a detector can do no better than the network it reads."""
+    accuracies: dict[tuple[str, str], float] = {}
+    for pair in found:
+        for cell in pair.inlier_row.requires:
+            accuracy = results.store.facts(cell).get("accuracy")
+            if accuracy is not None:
+                accuracies[pair.network, pair.seed] = accuracy
+    if not accuracies:
+        return []
+    frame = pd.DataFrame([{"classifier": n, "seed": s, "accuracy": value} for (n, s), value in accuracies.items()])
+    caption = (
+        "Accuracy on the inliers' validation images (flattered where those were cut from images that the network was "
+        "trained on). If it is not what you expect, check mean and std."
+    )
+    return [Table(f"{protocol}_networks", "Networks", caption, frame)]
+
+
+def densities(results: Results, found: Sequence[Pair]) -> list[Densities]:
+    """Score distributions, one figure per network and seed."""
+    figures = []
+    caption = (
+        "Scores of inliers and outliers; a good detector keeps them apart, outliers to the right. Heights are square "
+        "roots of shares, so that small groups show; the outer half percents lie in the first and last bins."
+    )
+    seeds = {pair.seed for pair in found}
+    for network, seed in dict.fromkeys((pair.network, pair.seed) for pair in found):
+        panels: dict[str, dict[str, Array]] = {}
+        for pair in found:
+            if (pair.network, pair.seed) == (network, seed):
+                curves = panels.setdefault(pair.detector, {"inliers": results.scores(pair.inlier_row)})
+                curves[pair.outliers] = results.scores(pair.outlier_row)
+        title = f"Scores, {network or 'own networks'}" + (f", seed {seed}" if len(seeds) > 1 else "")
+        figures.append(Densities(f"densities_{network}_{seed}", title, caption, panels))
+    return figures
+
+
+def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Gallery:
+    """For every outlier set, the best detector's worst failures of both kinds; `frame` has a row per pair."""
+    strips = []
+    several = frame["network"].nunique() > 1
+    for places in frame.groupby("outliers", sort=False).indices.values():
+        pair = found[best(frame, places)]
+        inliers, outliers = results.scores(pair.inlier_row), results.scores(pair.outlier_row)
+        missed = results.store.arrays(pair.outlier_row.cell, "examples.safetensors")
+        below = [(inliers < outliers[place]).mean() for place in missed["lowest"][:SHOWN]]
+        title = f"{pair.outliers}: the most normal to {_called(pair, several)}"
+        words = [f"rank {share:.1%}" for share in below]
+        strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
+    means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
+    pair = found[int(means.to_numpy().argmax())]
+    alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
+    words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
+    title = f"inliers: the least normal to {_called(pair, several)}"
+    strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
+    caption = (
+        "The images that the best detector gets most wrong, or comes closest to. Rank: the share of inliers that score "
+        "below the outlier; 0 % means that no inlier looks more normal, 100 % that all do."
+    )
+    return Gallery("failures", "Worst failures", caption, strips)
+
+
+def best(frame: pd.DataFrame, places: Any) -> int:
+    """The place, among these, of the highest AUROC."""
+    places = np.asarray(places)
+    return int(places[frame["auroc"].to_numpy()[places].argmax()])
+
+
+def _called(pair: Pair, several: bool) -> str:
+    """The detector, with its network where there are several."""
+    return f"{pair.detector} on {pair.network}" if several and pair.network else pair.detector

@@ -1,0 +1,94 @@
+"""What the drawn figures share: colors, widths of texts, panels, legends, and the way to SVG."""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+import textwrap
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.textpath import text_to_path
+
+COLORS = ("#8a8f98", "#0b6e99", "#d9480f", "#5f3dc4", "#2b8a3e", "#c2255c", "#e8a317", "#087f5b")
+"""Inliers in grey, then one color per set."""
+WIDTH = 10.4
+"""Inches; the page is a little wider."""
+COLUMNS = 3
+TITLE, LEGEND = 46, 110
+"""Characters that fit in a line of a panel's title and of a legend."""
+STYLE: Any = {"svg.hashsalt": "farout", "svg.fonttype": "none", "text.parse_math": False, "font.size": 9}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Settings to draw and to save in."""
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ ")  # the browser's fonts have it
+        yield
+
+
+def svg(draw: Callable[[Any], Figure], figure: Any) -> str:
+    """The figure as SVG, nothing where it has no panels; the same figure gives the same text."""
+    if not figure.panels:
+        return ""
+    text = io.StringIO()
+    with style():
+        draw(figure).savefig(text, format="svg", metadata={"Date": None})
+    label = f'<svg role="img" aria-label="{html.escape(figure.title)}"'
+    return label + text.getvalue().partition("<svg")[2]
+
+
+def text_width(text: str, size: float) -> float:
+    """Inches of the widest line."""
+    return max((_line_width(line, size) for line in text.splitlines()), default=0)
+
+
+def _line_width(line: str, size: float) -> float:
+    """Inches. A wide character, which the measured font lacks, counts as a square."""
+    width = text_to_path.get_text_width_height_descent(line, FontProperties(size=size), ismath=False)[0]
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    return float(width + 0.4 * size * wide) / 72
+
+
+def colors_of(panels: Iterable[dict[str, Any]], colors: tuple[str, ...]) -> dict[str, str]:
+    """One color for each name, the same in all panels."""
+    names = dict.fromkeys(name for panel in panels for name in panel)
+    return dict(zip(names, cycle(colors), strict=False))
+
+
+def grid(titles: Iterable[str], height: float) -> tuple[Figure, list[Axes]]:
+    """Plain panels of this height in inches, under their titles."""
+    lines = [textwrap.fill(title, TITLE, max_lines=2, placeholder="…") for title in titles]
+    rows = math.ceil(len(lines) / COLUMNS)
+    canvas = Figure(figsize=(WIDTH, height * rows), layout=ConstrainedLayoutEngine(h_pad=0.08))
+    axes = canvas.subplots(rows, COLUMNS, squeeze=False).flatten()
+    for ax, title in zip(axes, lines, strict=False):
+        ax.set_title(title, fontsize=10)
+        ax.locator_params(axis="x", nbins=5)
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[len(lines) :]:
+        ax.set_visible(False)
+    return canvas, list(axes[: len(lines)])
+
+
+def legend(canvas: Figure, handles: list[Artist]) -> None:
+    """One legend above all panels, in as many columns as fit."""
+    for handle in handles:
+        label = textwrap.fill(str(handle.get_label()), LEGEND, max_lines=1, placeholder="…")
+        handle.set_label(f" {label}")  # "_x" would be hidden
+    widest = max(text_width(str(handle.get_label()), STYLE["font.size"]) for handle in handles)
+    columns = max(1, int(WIDTH / (widest + 0.6)))
+    canvas.set_figheight(canvas.get_figheight() + 0.2 * (1 + math.ceil(len(handles) / columns)))
+    canvas.legend(handles=handles, loc="outside upper left", ncols=columns, frameon=False)

@@ -1,0 +1,62 @@
+"""Corruptions that look at one pixel at a time, and at most at the mean of all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from farout.core import Params
+from farout.shifts.catalog import register
+from farout.shifts.corruption import Corruption
+from farout.shifts.tables import Row
+
+
+@register
+class Contrast(Corruption):
+    """Less contrast: every channel is drawn to its mean."""
+
+    name = "contrast"
+    random = False
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        (gain,) = constants
+        # whole numbers add up to the same sum in any order
+        total = images.mul(255).round_().sum((2, 3), keepdim=True, dtype=torch.float64)
+        mean = total.div(255 * images.shape[2] * images.shape[3]).to(images.dtype)
+        return images.sub(mean).mul_(gain).add_(mean)
+
+
+@register
+class Brightness(Corruption):
+    """More of V in HSV: x·(V + c)/V, at most 1. A black pixel becomes grey; an image of one channel gains c."""
+
+    name = "brightness"
+    random = False
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        (gain,) = constants
+        value = images.amax(1, keepdim=True)
+        brighter = value.add(gain).clamp_(max=1)
+        return torch.where(value > 0, images.mul(brighter.div(value)), brighter)
+
+
+@register
+class Saturate(Corruption):
+    """S becomes a·S + b in HSV, at most 1: V − V·S'·(V − x)/(V − min).
+
+    A grey pixel has hue 0, so b > 0 turns it red. An image of one channel has no saturation and stays as it is.
+    """
+
+    name = "saturate"
+    random = False
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        if images.shape[1] == 1:
+            return images
+        gain, offset = constants
+        value, low = images.amax(1, keepdim=True), images.amin(1, keepdim=True)
+        span = value.sub(low)
+        saturation = span.div(value).nan_to_num_(0).mul_(gain).add_(offset).clamp_(0, 1)
+        red = torch.tensor([0.0, 1.0, 1.0], device=images.device)[:, None, None]
+        away = torch.where(span > 0, value.sub(images).div_(span), red)
+        return value.sub(away.mul_(saturation.mul_(value)))

@@ -1,0 +1,51 @@
+"""What the common corruptions share: five severities, constants by image size, an end in 8 bits."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral
+
+from torch import Tensor
+
+from farout.core import Params, Shift
+from farout.shifts.tables import Row, constants
+
+SEVERITIES = range(1, 6)
+
+
+@dataclasses.dataclass(kw_only=True)
+class Corruption(Shift):
+    """A common corruption of Hendrycks & Dietterich (2019)."""
+
+    severity: int
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.severity, bool)
+            or not isinstance(self.severity, Integral)
+            or self.severity not in SEVERITIES
+        ):
+            raise ValueError(f"severity of {self.name} must be a whole number from 1 to 5, got {self.severity!r}")
+        self.severity = int(self.severity)
+
+    def constants(self, shape: Sequence[int]) -> Row:
+        """The constants of this severity for images of shape [..., H, W]."""
+        return constants(self.name, self.severity, min(shape[-2:]))
+
+    def apply(self, images: Tensor, params: Params) -> Tensor:
+        return truncate(self.corrupt(images, params, self.constants(images.shape)))
+
+    @abstractmethod
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        """The corrupted images before they are cut to [0, 1] and to 8 bits."""
+
+
+NEARLY = 2e-4
+"""A value so little below an 8-bit level counts as that level: float32 sums of a flat image must not darken it."""
+
+
+def truncate(images: Tensor) -> Tensor:
+    """The 8-bit values at or below the given ones, as the published sets have them; in [0, 1]."""
+    return images.mul(255).add_(NEARLY).floor_().clamp_(0, 255).div_(255)
