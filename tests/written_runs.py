@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,26 +57,31 @@ def write_run(
     name: str = "written",
     budget: Budget = "quick",
     spec: Any = None,
+    protocol: str = "clean",
+    attributes: Callable[[int], Mapping[str, NDArray[Any]]] = lambda count: {},
 ) -> Results:
-    """A run of the protocol `clean` that holds these outcomes by detector and image set."""
+    """A run of one protocol that holds these outcomes by detector and image set; `attributes` are those of n images."""
     store = Store(root).open()
     entries = []
     for images in dict.fromkeys(images for sets in outcomes.values() for images in sets):
         for subject, sets in outcomes.items():
             cell = NamedCell(subject, images)
             tags = dict(zip(("network", "seed", "detector"), subject, strict=True)) | {"outliers": images}
-            entries.append(Entry("clean", cell, tags))
-            _put(store, cell.id, sets[images])
+            entries.append(Entry(protocol, cell, tags))
+            _put(store, cell.id, sets[images], attributes)
     test = LiveImages(ImageSet.from_arrays(np.zeros((1, 8, 8, 3), np.uint8)))
-    write_plan(store, Study(name, [Trial(0, Inliers(None, None, test), {})], [ProtocolSpec(name="clean")], budget, spec), entries)
+    trials, protocols = [Trial(0, Inliers(None, None, test), {})], [ProtocolSpec(name=protocol)]
+    write_plan(store, Study(name, trials, protocols, budget, spec), entries)
     return Results(root)
 
 
-def _put(store: Store, cell: str, outcome: Outcome) -> None:
+def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], Mapping[str, NDArray[Any]]]) -> None:
     if isinstance(outcome, str):
         store.fail(cell, {"traceback": outcome})
     elif outcome is not None:
-        files = {"scores.parquet": score_table({"score": outcome}), "examples.safetensors": array_file(_ends(outcome))}
+        columns = {f"attribute:{key}": values for key, values in attributes(len(outcome)).items()}
+        table = score_table({"score": outcome, **columns})
+        files = {"scores.parquet": table, "examples.safetensors": array_file(_ends(outcome))}
         store.write(cell, {}, files)
 
 

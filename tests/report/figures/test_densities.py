@@ -25,6 +25,10 @@ def steps(canvas: Figure, panel: int = 0) -> list[StepPatch]:
     return [patch for patch in canvas.axes[panel].patches if isinstance(patch, StepPatch)]
 
 
+def color(curve: StepPatch) -> str:
+    return to_hex(curve.get_facecolor() if curve.get_fill() else curve.get_edgecolor())
+
+
 @pytest.mark.parametrize(
     "scores",
     [
@@ -63,8 +67,8 @@ def test_a_set_has_one_color_in_all_panels() -> None:
     x = np.arange(5.0)
     canvas = drawn({"a": {"inliers": x, "late": x}, "b": {"inliers": x, "early": x, "late": x}})
     grey, late, early = COLORS[:3]
-    assert [to_hex(curve.get_edgecolor()) for curve in steps(canvas, 0)] == [grey, late]
-    assert [to_hex(curve.get_edgecolor()) for curve in steps(canvas, 1)] == [grey, early, late]
+    assert [color(curve) for curve in steps(canvas, 0)] == [grey, late]
+    assert [color(curve) for curve in steps(canvas, 1)] == [grey, early, late]
     assert [curve.get_fill() for curve in steps(canvas, 1)] == [True, False, False]
     (legend,) = canvas.legends
     assert [text.get_text().strip() for text in legend.get_texts()] == ["inliers", "late", "early"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -79,6 +79,7 @@ def test_values_that_are_not_there() -> None:
     assert medians(ax) == {BLUE: pytest.approx(0.3)}
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=130))
 def test_no_value_is_lost(values: list[float]) -> None:
     """Those beyond the limits are in the outer bins."""

@@ -81,24 +81,31 @@ def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
 
 
 @formula
-def polygon_cover(x: Tensor, y: Tensor, p: Any, row: Any, edges: int) -> Tensor:
-    """The product of the shares on the inner side of every edge."""
-    u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
-    cover = covered(u * entry(row, 0) + v * entry(row, EDGES) - p[10] * entry(row, 2 * EDGES))
-    for k in range(1, edges):
-        cover = cover * covered(u * entry(row, k) + v * entry(row, EDGES + k) - p[10] * entry(row, 2 * EDGES + k))
-    return boxed(cover, x, y, p)
+def inner(u: Tensor, v: Tensor, p: Any, row: Any, k: int) -> Tensor:
+    """Share on the inner side of the k-th edge."""
+    return covered(u * entry(row, k) + v * entry(row, EDGES + k) - p[10] * entry(row, 2 * EDGES + k))
+
+
+@formula
+def four(u: Tensor, v: Tensor, p: Any, row: Any, k: int) -> Tensor:
+    """Of four edges; written out, for compilers make little of short loops within loops."""
+    first, second = inner(u, v, p, row, k) * inner(u, v, p, row, k + 1), inner(u, v, p, row, k + 2)
+    return first * second * inner(u, v, p, row, k + 3)
 
 
 @formula
 def polygon_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
-    return polygon_cover(x, y, p, row, EDGES), p[7], ZERO
+    """The product of the shares on the inner side of every edge."""
+    u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
+    cover = four(u, v, p, row, 0) * four(u, v, p, row, 4) * inner(u, v, p, row, 8)
+    return boxed(cover, x, y, p), p[7], ZERO
 
 
 @formula
 def quadrangle_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
     """For polygons of up to four edges: twice as fast."""
-    return polygon_cover(x, y, p, row, 4), p[7], ZERO
+    u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
+    return boxed(four(u, v, p, row, 0), x, y, p), p[7], ZERO
 
 
 @formula

@@ -56,10 +56,10 @@ def text_width(text: str, size: float) -> float:
 
 
 def _line_width(line: str, size: float) -> float:
-    """Inches. A wide character, which the measured font lacks, counts as a square."""
-    width = text_to_path.get_text_width_height_descent(line, FontProperties(size=size), ismath=False)[0]
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
-    return float(width + 0.4 * size * wide) / 72
+    """Inches. Wide characters, which the measured font lacks, count as squares."""
+    narrow = "".join(character for character in line if unicodedata.east_asian_width(character) not in "WF")
+    width = text_to_path.get_text_width_height_descent(narrow, FontProperties(size=size), ismath=False)[0]
+    return float(width + size * (len(line) - len(narrow))) / 72
 
 
 def colors_of(panels: Iterable[dict[str, Any]], colors: tuple[str, ...]) -> dict[str, str]:
