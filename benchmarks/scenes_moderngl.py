@@ -28,8 +28,6 @@ MESHES = {
     "cylinder_3d": cylinder(48),
     "cone_3d": cone(48),
 }
-PER_IMAGE = "uniform Scene {{ {} }};"
-INSTANCED = "{}"
 FLAT_VERTEX = """#version 330
 in vec2 vertex;
 SCENE

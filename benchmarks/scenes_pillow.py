@@ -13,8 +13,12 @@ from farout.data.scenes.scene import Scenes
 
 FINER = 4
 CIRCLE = 2 * regular(48)
-Painted = tuple[Floats, Floats]
-"""Polygons about the figure's center, [P, N, 2], in the order they are painted; and their colors in 0..1, [P, 3]."""
+ACROSS = np.linspace(-1, 1, STOPS)
+HALF_CIRCLE = np.stack([ACROSS, -np.sqrt(1 - ACROSS**2)], 1)
+"""The front half of a rim, at the stops of a gradient."""
+FLIP = np.array([1, -1])
+Painted = tuple[tuple[Floats, Floats], ...]
+"""Polygons about the figure's center, [P, N, 2], and their colors in 0..1, [P, 3]; in the order they are painted."""
 
 
 class Pillow:
@@ -35,11 +39,12 @@ class Pillow:
         return images
 
     def _draw(self, painted: Painted, position: Floats) -> Image.Image:
-        corners, colors = painted
-        pixels = ((corners + position) * np.array([1, -1]) + 0.5) * (self.side * FINER) - 0.5
-        self.pen.rectangle((0, 0, *self.canvas.size), (GREY, GREY, GREY))
-        for polygon, color in zip(pixels.tolist(), np.rint(colors * 255).astype(int).tolist(), strict=True):
-            self.pen.polygon([tuple(point) for point in polygon], tuple(color))
+        self.canvas.paste((GREY, GREY, GREY), (0, 0, *self.canvas.size))
+        for corners, colors in painted:
+            pixels = ((corners + position) * FLIP + 0.5) * (self.side * FINER) - 0.5
+            flat = pixels.reshape(len(corners), -1).tolist()
+            for polygon, color in zip(flat, np.rint(colors * 255).astype(int).tolist(), strict=True):
+                self.pen.polygon(polygon, tuple(color))
         return self.canvas.reduce(FINER)
 
 
@@ -47,7 +52,7 @@ def paint_flat(b: Batch) -> Iterator[Painted]:
     colors = b.color * b.strengths[:, :1]
     for image, kind in enumerate(b.kinds):
         corners = smooth_outline(b, image, 16) if kind == "random" else POLYGONS.get(kind, CIRCLE / 2)
-        yield (corners @ b.model[image, :2, :2].T)[None], colors[image : image + 1]
+        yield (((corners @ b.model[image, :2, :2].T)[None], colors[image : image + 1]),)
 
 
 def paint_balls(b: Batch) -> Iterator[Painted]:
@@ -56,53 +61,42 @@ def paint_balls(b: Batch) -> Iterator[Painted]:
     step = np.linspace(1, 0, STOPS, endpoint=False)[:, None, None]
     for image, frame in enumerate(ball.frame):
         circles = step * CIRCLE + (1 - step) * ball.focus[image]
-        yield circles @ frame.T, ball.colors[image, :0:-1]
+        yield ((circles @ frame.T, ball.colors[image, ::-1]),)
 
 
 def paint_boxes(b: Batch) -> Iterator[Painted]:
     box = boxes(b)
-    yield from zip(faces(box), box.colors, strict=True)
+    for painted in zip(faces(box), box.colors, strict=True):
+        yield (painted,)
 
 
 def paint_cylinders(b: Batch) -> Iterator[Painted]:
     """Strips along the axis, then the end."""
     turned = cylinders(b)
     for image, shift in enumerate(turned.shift):
-        rim = lower_rim()
-        strips = np.stack([rim[:-1] - (0, shift), rim[1:] - (0, shift), rim[1:] + (0, shift), rim[:-1] + (0, shift)], 1)
-        yield from finished(turned, image, strips, (0, shift))
+        near, far = HALF_CIRCLE - (0, shift), HALF_CIRCLE + (0, shift)
+        strips = np.stack([near[:-1], near[1:], far[1:], far[:-1]], 1)
+        yield finished(turned, image, strips, (0, shift))
 
 
 def paint_cones(b: Batch) -> Iterator[Painted]:
-    """The base's silhouette, then strips from its rim to the apex; over them the base where it is seen."""
+    """Triangles from the base's rim to the apex, then the base where it is seen."""
     turned = cones(b)
     for image, shift in enumerate(turned.shift):
-        rim = tangent_rim(shift)
+        touch = np.arcsin(min(1.0, 0.5 / shift))
+        angle = np.linspace(np.pi - touch, 2 * np.pi + touch, STOPS)
+        rim = np.stack([np.cos(angle), np.sin(angle) - shift], 1)
         apex = np.broadcast_to((0.0, shift), rim[1:].shape)
-        strips = np.stack([rim[:-1] - (0, shift), rim[1:] - (0, shift), apex, apex], 1)
-        yield from finished(turned, image, strips, (0, -shift))
+        yield finished(turned, image, np.stack([rim[:-1], rim[1:], apex], 1), (0, -shift))
 
 
-def lower_rim() -> Floats:
-    """The front half of the unit circle at the gradient's stops, [S, 2]."""
-    across = np.linspace(-1, 1, STOPS)
-    return np.stack([across, -np.sqrt(1 - across**2)], 1)
-
-
-def tangent_rim(shift: float) -> Floats:
-    """The part of the unit circle that lies below the tangents from an apex, [S, 2]; all of it where there are none."""
-    touch = np.arcsin(min(1.0, 0.5 / shift))
-    angle = np.linspace(np.pi - touch, 2 * np.pi + touch, STOPS)
-    return np.stack([np.cos(angle), np.sin(angle)], 1)
-
-
-def finished(turned: Turned, image: int, strips: Floats, end: tuple[float, float]) -> Iterator[Painted]:
-    """Strips in the colors between stops, and the flat end; each polygon with as many corners as a circle."""
-    colors = (turned.colors[image, :-1] + turned.colors[image, 1:]) / 2
-    polygons = np.concatenate([strips, np.repeat(strips[:, -1:], len(CIRCLE) - 4, 1)], 1)
-    if turned.end_seen[image]:
-        polygons, colors = np.concatenate([polygons, (CIRCLE + end)[None]]), np.vstack([colors, turned.end[image]])
-    yield polygons @ turned.frame[image].T, colors
+def finished(turned: Turned, image: int, strips: Floats, end: tuple[float, float]) -> Painted:
+    """Strips in the colors midway between stops, and the flat end."""
+    frame, stops = turned.frame[image].T, turned.colors[image]
+    sides = strips @ frame, (stops[:-1] + stops[1:]) / 2
+    if not turned.end_seen[image]:
+        return (sides,)
+    return sides, ((CIRCLE + end)[None] @ frame, turned.end[None, image])
 
 
 PAINTERS = {

@@ -137,4 +137,5 @@ def equalized(levels: NDArray[np.int64]) -> NDArray[np.int64]:
     if lowest == levels.size:
         return levels
     at_or_below = np.array([(levels <= level).sum() for level in range(256)])
-    return np.rint((at_or_below - lowest) * 255 / (levels.size - lowest)).astype(int)[levels]
+    scale = np.float32(255) / np.float32(levels.size - lowest)
+    return np.rint((at_or_below - lowest).astype(np.float32) * scale).astype(int)[levels]

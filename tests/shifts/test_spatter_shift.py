@@ -10,50 +10,63 @@ import slow_corruptions as slow
 import torch
 
 import farout
-from farout.shifts import water
+from farout.shifts.edges import canny, distance
 from farout.shifts.tables import TABLES
+from farout.shifts.water import equalize, relief
 
 DROPS = np.load(Path(__file__).with_name("opencv_drops.npz"))
 """Four images [36, 44] of 8-bit levels, and what OpenCV 5.0 (without IPP) makes of them."""
 SETTINGS = [(severity, side) for side in (32, 64, 224) for severity in range(1, 6)]
 
 
+def distances(edges: np.ndarray) -> np.ndarray:
+    """In pixels."""
+    out = np.empty(edges.shape, np.int64)
+    distance(edges, out)
+    return out / 65536
+
+
 def test_edges_are_those_of_opencv() -> None:
-    edges = np.stack([water.canny(levels.astype(np.int32)) for levels in DROPS["levels"]])
+    edges = np.stack([canny(levels.astype(np.int32)) for levels in DROPS["levels"]])
     np.testing.assert_array_equal(edges, np.unpackbits(DROPS["canny"], axis=-1, count=44).astype(bool))
     assert 0.02 < edges.mean() < 0.5
 
 
 def test_distances_are_those_of_opencv() -> None:
     edges = np.unpackbits(DROPS["canny"], axis=-1, count=44).astype(bool)
-    distances = np.stack([water.distance(image) for image in edges])
-    np.testing.assert_array_equal(distances, DROPS["distance"])
+    np.testing.assert_array_equal(np.stack([distances(image) for image in edges]), DROPS["distance"])
 
 
 def test_equalized_levels_are_those_of_opencv() -> None:
-    levels = np.stack([water.equalize(image.astype(np.int64)) for image in DROPS["levels"]])
-    np.testing.assert_array_equal(levels, DROPS["equalized"])
+    levels = torch.from_numpy(DROPS["levels"].astype(np.int64))
+    np.testing.assert_array_equal(equalize(levels).numpy(), DROPS["equalized"])
+
+
+def test_equalized_levels_in_float32() -> None:
+    """Exactly, as products lie near a half."""
+    levels = np.random.default_rng(0).binomial(20, 0.3, (300, 20, 20))
+    expected = np.stack([slow.equalized(image) for image in levels])
+    np.testing.assert_array_equal(equalize(torch.from_numpy(levels)).numpy(), expected)
 
 
 def test_the_relief_is_that_of_opencv() -> None:
     levels = torch.from_numpy(DROPS["levels"].astype(np.int32))
-    np.testing.assert_array_equal(water.relief(levels).numpy(), DROPS["relief"])
+    np.testing.assert_array_equal(relief(levels).numpy(), DROPS["relief"])
 
 
 def test_steps_of_the_distance_by_hand() -> None:
     edges = np.zeros((40, 40), bool)
     edges[3, 3] = True
-    distances = water.distance(edges)
-    assert distances[3, 3:6].tolist() == [0, 1, 2]
-    assert distances[[4, 4, 5, 6], [4, 5, 7, 6]] == pytest.approx([1.4, 2.1969, 2 * 2.1969, 4.2], abs=1e-4)
-    assert distances[39, 39] == water.FARTHEST
+    steps = distances(edges)
+    assert steps[3, 3:6].tolist() == [0, 1, 2]
+    assert steps[[4, 4, 5, 6], [4, 5, 7, 6]] == pytest.approx([1.4, 2.1969, 2 * 2.1969, 4.2], abs=1e-4)
+    assert steps[39, 39] == 20
+    assert np.unique(distances(np.zeros((9, 9), bool))).tolist() == [20]
 
 
-@pytest.mark.parametrize("edges", [np.zeros((9, 9), bool), np.ones((9, 9), bool)])
-def test_one_distance_everywhere(edges: np.ndarray) -> None:
-    distances = water.distance(edges)
-    assert np.unique(distances).tolist() == [0 if edges.all() else water.FARTHEST]
-    np.testing.assert_array_equal(water.equalize(distances.astype(np.int64)), distances)
+def test_equalizing_one_level_changes_nothing() -> None:
+    images = torch.tensor([0, 20, 255])[:, None, None].expand(-1, 4, 5)
+    assert torch.equal(equalize(images), images)
 
 
 def by_itself(image: np.ndarray, noise: np.ndarray, severity: int, side: int) -> np.ndarray:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from farout.data.scenes.scene import Scenes
+from farout.data.scenes.scene import KINDS, MOST_POINTS, Scenes
 
 KIND, HUE, SIZE = 0, 1, 2
 TURN_X, TURN_Y, TURN_Z = 3, 4, 5
@@ -14,11 +15,40 @@ INTENSITY, AMBIENT, SPECULAR, LIGHT_ANGLE = 8, 9, 10, 11
 ASPECT, ASPECT_2 = 12, 13
 POINTS, SMOOTHNESS, RADII = 14, 15, 16
 
+ANGLE = (-1e6, 1e6)
+BOUNDS: dict[str, list[tuple[float, float]]] = {
+    "kind": [(0, len(KINDS) - 1)],
+    "hue": [ANGLE],
+    "size": [(0.001, 8)],
+    "rotation": [ANGLE] * 3,
+    "position": [(-8, 8)] * 2,
+    "light": [(0, 8), (0, 1), (0, 8), ANGLE],
+    "aspect": [(0.05, 1)] * 2,
+    "points": [(3, MOST_POINTS)],
+    "smoothness": [(0, 100)],
+    "radii": [(0.1, 4)] * MOST_POINTS,
+}
+"""What each number of each field may be, in the order of the table."""
+NAMES = [name for name, bounds in BOUNDS.items() for _ in bounds]
+LOWEST, HIGHEST = np.array([pair for bounds in BOUNDS.values() for pair in bounds]).T
+
 
 def table(scenes: Scenes) -> Tensor:
     """Float64 [B, RADII + MOST_POINTS], in the order of the places above; gradients pass."""
-    s = scenes
-    single = [s.kind, s.hue, s.size]
-    many = [s.rotation, s.position, s.light, s.aspect]
-    columns = [c[:, None] for c in single] + many + [c[:, None] for c in (s.points, s.smoothness)] + [s.radii]
-    return torch.cat([c.double() for c in columns], 1)
+    fields = [value if value.ndim == 2 else value[:, None] for value in (getattr(scenes, name) for name in BOUNDS)]
+    columns = torch.cat([field.double() for field in fields], 1)
+    if columns.shape[1] != len(NAMES):
+        raise ValueError(f"scenes have {columns.shape[1]} numbers each instead of {len(NAMES)}; see Scenes for shapes")
+    _check(columns)
+    return columns
+
+
+def _check(columns: Tensor) -> None:
+    values = columns.detach().cpu().numpy()
+    allowed = (values >= LOWEST) & (values <= HIGHEST)  # false for NaN
+    if not allowed.all():
+        row, column = np.argwhere(~allowed)[0]
+        raise ValueError(
+            f"scene {row}: {NAMES[column]} is {values[row, column]:g}; "
+            f"it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}"
+        )

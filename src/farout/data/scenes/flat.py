@@ -8,26 +8,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from torch import Tensor
-
 from farout.data.scenes.columns import ASPECT, KIND, SIZE, TURN_Z
 from farout.data.scenes.geometry import boxed, covered, ellipse_distance, turn
 from farout.data.scenes.lighting import common
 from farout.data.scenes.ops import (
-    HALF, ONE, TINY, TWO, ZERO, absolute, at_least, entry, floor, formula, gather, maximum, single, sqrt, support,
-    unit, where,
-)  # fmt: skip
+    TINY,
+    TWO,
+    ZERO,
+    Number,
+    absolute,
+    at_least,
+    constant,
+    entry,
+    floor,
+    formula,
+    gather,
+    single,
+    sqrt,
+    support,
+    where,
+)
 from farout.data.scenes.outlines import EDGES, SECTORS
 from farout.data.scenes.scene import KINDS
 
 ELLIPSE = KINDS.index("ellipse")
-QUARTER, LAST = np.float32(SECTORS / 4), np.float32(SECTORS - 1)
-FOUR = np.float32(4)
+QUARTER, LAST = constant(SECTORS / 4), constant(SECTORS - 1)
+FOUR = constant(4)
 
 
 @formula
-def ellipse_axes(s: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def ellipse_axes(s: Any) -> tuple[Number, Number, Number, Number]:
     """Half axes and the direction of the first."""
     c, d = turn(s[TURN_Z])
     a = s[SIZE] * 0.5
@@ -35,13 +45,13 @@ def ellipse_axes(s: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @formula
-def ellipse_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def ellipse_reach(s: Any, row: Any) -> tuple[Number, Number]:
     a, b, c, d = ellipse_axes(s)
     return sqrt(a * a * c * c + b * b * d * d), sqrt(a * a * d * d + b * b * c * c)
 
 
 @formula
-def ellipse_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def ellipse_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     a, b, c, d = ellipse_axes(s)
     p, q = 1.0 / (a * a * side * side), 1.0 / (b * b * side * side)
     form = single(p * c * c + q * d * d), single((p - q) * c * d), single(p * d * d + q * c * c)
@@ -49,26 +59,26 @@ def ellipse_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
 
 
 @formula
-def ellipse_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+def ellipse_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
     return boxed(covered(ellipse_distance(x, y, p[8], p[9], p[10])), x, y, p), p[7], ZERO
 
 
 @formula
-def polygon_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def polygon_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
     a = s[SIZE]
     return support(row, 3 * EDGES, EDGES, c, -d) * a, support(row, 3 * EDGES, EDGES, d, c) * a
 
 
 @formula
-def star_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def star_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
     a = s[SIZE]
     return support(row, 3 * SECTORS, SECTORS, c, -d) * a, support(row, 3 * SECTORS, SECTORS, d, c) * a
 
 
 @formula
-def local(s: Any, side: int) -> tuple[Tensor, ...]:
+def local(s: Any, side: int) -> tuple[Number, ...]:
     """Turn back and divide by the size, and the size in pixels."""
     c, d = turn(s[TURN_Z])
     scale = s[SIZE] * side
@@ -76,25 +86,25 @@ def local(s: Any, side: int) -> tuple[Tensor, ...]:
 
 
 @formula
-def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     return common(s, side, polygon_reach(s, row)) + local(s, side)
 
 
 @formula
-def inner(u: Tensor, v: Tensor, p: Any, row: Any, k: int) -> Tensor:
+def inner(u: Number, v: Number, p: Any, row: Any, k: int) -> Number:
     """Share on the inner side of the k-th edge."""
     return covered(u * entry(row, k) + v * entry(row, EDGES + k) - p[10] * entry(row, 2 * EDGES + k))
 
 
 @formula
-def four(u: Tensor, v: Tensor, p: Any, row: Any, k: int) -> Tensor:
+def four(u: Number, v: Number, p: Any, row: Any, k: int) -> Number:
     """Of four edges; written out, for compilers make little of short loops within loops."""
     first, second = inner(u, v, p, row, k) * inner(u, v, p, row, k + 1), inner(u, v, p, row, k + 2)
     return first * second * inner(u, v, p, row, k + 3)
 
 
 @formula
-def polygon_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+def polygon_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
     """The product of the shares on the inner side of every edge."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     cover = four(u, v, p, row, 0) * four(u, v, p, row, 4) * inner(u, v, p, row, 8)
@@ -102,19 +112,19 @@ def polygon_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tenso
 
 
 @formula
-def quadrangle_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+def quadrangle_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
     """For polygons of up to four edges: twice as fast."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     return boxed(four(u, v, p, row, 0), x, y, p), p[7], ZERO
 
 
 @formula
-def star_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def star_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     return common(s, side, star_reach(s, row)) + local(s, side)
 
 
 @formula
-def sector(u: Tensor, v: Tensor) -> Tensor:
+def sector(u: Number, v: Number) -> Number:
     """Of `SECTORS` sectors of equal diamond angle, v / (|u| + |v|) continued around the circle."""
     t = v / at_least(absolute(u) + absolute(v), TINY)
     t = where(u < ZERO, TWO - t, where(v < ZERO, FOUR + t, t))
@@ -122,7 +132,7 @@ def sector(u: Tensor, v: Tensor) -> Tensor:
 
 
 @formula
-def star_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+def star_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
     """By the chord of the sector that the pixel lies in."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     k = sector(u, v)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from torch import Tensor
-
 from farout.data.scenes.columns import TURN_X, TURN_Y, TURN_Z
 from farout.data.scenes.ops import (
     HALF,
     ONE,
     TINY,
+    Number,
     absolute,
     at_least,
     floor,
@@ -27,7 +26,7 @@ RADIANS = math.pi / 180
 
 
 @formula
-def turn(degrees: Tensor) -> tuple[Tensor, Tensor]:
+def turn(degrees: Number) -> tuple[Number, Number]:
     """Cosine and sine, exact at multiples of 90 degrees.
 
     A series of its own, because library sines differ in the last bit between machines and batch sizes.
@@ -45,7 +44,7 @@ def turn(degrees: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @formula
-def rotation(s: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
+def rotation(s: Any) -> tuple[tuple[Number, ...], tuple[Number, ...], tuple[Number, ...]]:
     """The solid's own three axes after its rotation, about z first, then y, then x."""
     cx, sx = turn(s[TURN_X])
     cy, sy = turn(s[TURN_Y])
@@ -57,7 +56,7 @@ def rotation(s: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tens
 
 
 @formula
-def direction(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def direction(x: Number, y: Number) -> tuple[Number, Number, Number]:
     """Length of a vector in the image plane and its direction; that of x where the vector vanishes."""
     squared = x * x + y * y
     known = squared > 1e-12
@@ -66,7 +65,7 @@ def direction(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @formula
-def ellipse_distance(x: Tensor, y: Tensor, xx: Tensor, xy: Tensor, yy: Tensor) -> Tensor:
+def ellipse_distance(x: Number, y: Number, xx: Number, xy: Number, yy: Number) -> Number:
     """Distance to the ellipse xx·x² + 2·xy·x·y + yy·y² = 1, to first order: (g − 1) / |∇g| of the root g.
 
     Exact on the outline; a lower bound elsewhere.
@@ -78,13 +77,13 @@ def ellipse_distance(x: Tensor, y: Tensor, xx: Tensor, xy: Tensor, yy: Tensor) -
 
 
 @formula
-def covered(distance: Tensor) -> Tensor:
+def covered(distance: Number) -> Number:
     """Share of a pixel that lies inside an outline at this distance (negative inside), in pixels."""
     return unit(HALF - distance)
 
 
 @formula
-def boxed(cover: Tensor, x: Tensor, y: Tensor, p: Any) -> Tensor:
+def boxed(cover: Number, x: Number, y: Number, p: Any) -> Number:
     """Nothing a pixel or more outside the figure's box, where first-order distances may err at sharp tips."""
     outside = maximum(absolute(x) - p[2], absolute(y) - p[3])
     return minimum(cover, unit(ONE - outside))

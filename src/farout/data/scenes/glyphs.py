@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def outline(face: Any, character: str) -> Floats:
     low, high = pieces.min((0, 1)), pieces.max((0, 1))
     if ((high - low) * CELLS > (COLUMNS - 3, ROWS - 3)).any():
         raise ValueError(f"{character!r} of the font {face.fname} is larger than its line")
-    return pieces - (low + high) / 2
+    centered: Floats = pieces - (low + high) / 2
+    return centered
 
 
 def _default() -> Path:
@@ -84,10 +86,9 @@ def _straight(vertices: Floats, codes: NDArray[np.uint8]) -> Floats:
             first = points[0]
         else:
             path = _curve(np.stack([last, *points]))
-            pieces.extend(zip(path[:-1], path[1:], strict=True))
+            pieces.extend(pairwise(path))
         last, place = points[-1], place + length
-    ends = np.array(pieces)
-    return ends[(ends[:, 0] != ends[:, 1]).any(1)]
+    return np.array([(start, end) for start, end in pieces if (start != end).any()])
 
 
 def _curve(controls: Floats) -> Floats:
@@ -95,7 +96,7 @@ def _curve(controls: Floats) -> Floats:
     t = np.linspace(0, 1, PIECES + 1 if len(controls) > 2 else 2)[:, None]
     points = [np.broadcast_to(c, (len(t), 2)) for c in controls]
     while len(points) > 1:
-        points = [(1 - t) * a + t * b for a, b in zip(points[:-1], points[1:], strict=True)]
+        points = [(1 - t) * a + t * b for a, b in pairwise(points)]
     return points[0]
 
 
@@ -119,4 +120,5 @@ def signed_distances(pieces: Floats, x: Floats, y: Floats) -> Floats:
         nearest = np.minimum(nearest, (px - along * dx) ** 2 + (py - along * dy) ** 2)
         left = dx * py - dy * px > 0
         winding += ((ay <= y) & (y < by) & left).astype(np.int64) - ((by <= y) & (y < ay) & ~left)
-    return np.where(winding != 0, -1.0, 1.0) * np.sqrt(nearest)
+    distances: Floats = np.where(winding != 0, -1.0, 1.0) * np.sqrt(nearest)
+    return distances

@@ -7,35 +7,44 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from torch import Tensor
-
 from farout.data.scenes.columns import SIZE, TURN_Z
 from farout.data.scenes.flat import local
 from farout.data.scenes.geometry import boxed, covered, turn
 from farout.data.scenes.glyphs import CELLS, COLUMNS, HULL, ROWS
 from farout.data.scenes.lighting import common
-from farout.data.scenes.ops import ONE, ZERO, at_least, at_most, floor, formula, gather, single, support
+from farout.data.scenes.ops import (
+    ONE,
+    ZERO,
+    Number,
+    at_least,
+    at_most,
+    constant,
+    floor,
+    formula,
+    gather,
+    single,
+    support,
+)
 
-MIDDLE_X, MIDDLE_Y = np.float32((COLUMNS - 1) / 2), np.float32((ROWS - 1) / 2)
-LAST_X, LAST_Y = np.float32(COLUMNS - 2), np.float32(ROWS - 2)
-STEP, START = np.float32(COLUMNS), np.float32(2 * HULL)
+MIDDLE_X, MIDDLE_Y = constant((COLUMNS - 1) / 2), constant((ROWS - 1) / 2)
+LAST_X, LAST_Y = constant(COLUMNS - 2), constant(ROWS - 2)
+STEP, START = constant(COLUMNS), constant(2 * HULL)
 
 
 @formula
-def glyph_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def glyph_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
     return support(row, 0, HULL, c, -d) * s[SIZE], support(row, 0, HULL, d, c) * s[SIZE]
 
 
 @formula
-def glyph_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def glyph_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     fine = single(CELLS / (s[SIZE] * side))
     return common(s, side, glyph_reach(s, row)) + local(s, side) + (fine,)
 
 
 @formula
-def glyph_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Any]:
+def glyph_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
     """Distances between the grid's points by bilinear interpolation."""
     u = (x * p[8] + y * p[9]) * p[11] + MIDDLE_X
     v = (y * p[8] - x * p[9]) * p[11] + MIDDLE_Y

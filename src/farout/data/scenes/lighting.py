@@ -11,24 +11,34 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-from torch import Tensor
-
 from farout.data.scenes.columns import AMBIENT, HUE, INTENSITY, LIGHT_ANGLE, SPECULAR, X, Y
 from farout.data.scenes.geometry import turn
-from farout.data.scenes.ops import ONE, TWO, ZERO, absolute, at_least, floor, at_most, formula, single, unit
+from farout.data.scenes.ops import (
+    ONE,
+    TWO,
+    ZERO,
+    Number,
+    absolute,
+    at_least,
+    at_most,
+    constant,
+    floor,
+    formula,
+    single,
+    unit,
+)
 from farout.data.scenes.scene import BACKGROUND
 
 OFFSET, CAMERA = 0.8, 1.0
 """Of the light from the camera and of the camera from the figure, in sides."""
 ASIDE = OFFSET / math.hypot(OFFSET, CAMERA)
-AHEAD = np.float32(CAMERA / math.hypot(OFFSET, CAMERA))
+AHEAD = constant(CAMERA / math.hypot(OFFSET, CAMERA))
 """Direction of the light: within the image plane, and towards the viewer."""
-GREY = np.float32(BACKGROUND)
+GREY = constant(BACKGROUND)
 
 
 @formula
-def color(hue: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def color(hue: Number) -> tuple[Number, Number, Number]:
     """HSV to RGB at full saturation and value."""
     h = hue / 60.0
     h = h - 6.0 * floor(h / 6.0)
@@ -36,7 +46,7 @@ def color(hue: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @formula
-def common(s: Any, side: int, reach: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+def common(s: Any, side: int, reach: tuple[Number, Number]) -> tuple[Number, ...]:
     """What every figure's parameters begin with: center and half box in pixels, color, intensity."""
     red, green, blue = color(s[HUE])
     return (
@@ -52,7 +62,7 @@ def common(s: Any, side: int, reach: tuple[Tensor, Tensor]) -> tuple[Tensor, ...
 
 
 @formula
-def light(s: Any, ux: Tensor, uy: Tensor) -> tuple[Tensor, ...]:
+def light(s: Any, ux: Number, uy: Number) -> tuple[Number, ...]:
     """What follows for solids: direction of the light along (ux, uy) and (-uy, ux), and its strengths."""
     c, d = turn(s[LIGHT_ANGLE])
     i = s[INTENSITY]
@@ -66,7 +76,7 @@ def light(s: Any, ux: Tensor, uy: Tensor) -> tuple[Tensor, ...]:
 
 
 @formula
-def phong(x: Tensor, y: Tensor, z: Tensor, p: Any) -> tuple[Tensor, Tensor]:
+def phong(x: Number, y: Number, z: Number, p: Any) -> tuple[Number, Number]:
     """Factor of the color and highlight added to it, where the surface has this normal."""
     facing = x * p[8] + y * p[9] + z * AHEAD
     glint = at_least(TWO * facing * z - AHEAD, ZERO)
@@ -78,6 +88,6 @@ def phong(x: Tensor, y: Tensor, z: Tensor, p: Any) -> tuple[Tensor, Tensor]:
 
 
 @formula
-def blend(cover: Tensor, factor: Tensor, highlight: Tensor, channel: Tensor) -> Tensor:
+def blend(cover: Number, factor: Number, highlight: Number, channel: Number) -> Number:
     """The figure over the background, one channel."""
     return (at_most(channel * factor + highlight, ONE) - GREY) * cover + GREY

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -18,8 +18,17 @@ from torch import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
-TINY = np.float32(2**-20)
+Number: TypeAlias = Any
+"""A tensor, or in compiled code a single number."""
+
+
+def constant(value: float) -> Number:
+    """For pixel formulas, in float32."""
+    return np.float32(value)
+
+
+ZERO, HALF, ONE, TWO = constant(0), constant(0.5), constant(1), constant(2)
+TINY = constant(2**-20)
 """Added or kept below roots and divisors, so that values and gradients stay finite."""
 
 

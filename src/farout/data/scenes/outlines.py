@@ -107,8 +107,12 @@ def curve(controls: Floats, slack: float, k: int, across: Floats, along: Floats)
     i = int(ANGLES[k] * n)
     (p, q), (p_next, q_next) = seen(controls[i], x, y), seen(controls[(i + 1) % n], x, y)
     (p_last, q_last), (p_after, q_after) = seen(controls[i - 1], x, y), seen(controls[(i + 2) % n], x, y)
-    across[0, k], across[1, k], across[2, k], across[3, k] = cubic(p, p_next, slack * (p_next - p_last), slack * (p_after - p))
-    along[0, k], along[1, k], along[2, k], along[3, k] = cubic(q, q_next, slack * (q_next - q_last), slack * (q_after - q))
+    across[0, k], across[1, k], across[2, k], across[3, k] = cubic(
+        p, p_next, slack * (p_next - p_last), slack * (p_after - p)
+    )
+    along[0, k], along[1, k], along[2, k], along[3, k] = cubic(
+        q, q_next, slack * (q_next - q_last), slack * (q_after - q)
+    )
 
 
 @formula

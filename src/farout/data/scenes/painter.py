@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,29 @@ import numpy as np
 from numba import njit
 
 from farout.data.scenes.lighting import blend
-from farout.data.scenes.ops import formula
+from farout.data.scenes.ops import constant, formula
 
-SCALE = np.float32(255)
-ROUND = np.float32(3 * 2**22)
+FORMULAS = ("columns", "flat", "geometry", "glyphs", "letters", "lighting", "ops", "outlines", "solids", "turned")
+"""Modules that are compiled."""
+SCALE = constant(255)
+ROUND = constant(3 * 2**22)
 """Added and taken away again, it rounds a float32 to the nearest integer, halves to even."""
 
 
-@lru_cache(maxsize=1)
+@cache
 def sources() -> str:
     """Hash of the formulas' source. numba caches compiled code by the file of the outer function alone; as a value
     that this function closes over, the hash makes edited formulas compile anew."""
-    texts = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in FORMULAS]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
-@lru_cache(maxsize=None)
+@cache
 def outliner(outline: Callable[..., None]) -> Any:
     """Compiled: the tables of several images."""
     version = sources()
 
-    @njit(cache=True)  # type: ignore[untyped-decorator]
+    @njit(cache=True)
     def fill(scenes: Any, rows: Any) -> None:
         assert version
         for image in range(len(scenes)):
@@ -41,12 +43,12 @@ def outliner(outline: Callable[..., None]) -> Any:
     return fill
 
 
-@lru_cache(maxsize=None)
+@cache
 def painter(prepare: Callable[..., Any], shade: Callable[..., Any]) -> Any:
     """Compiled: several images, each over its own window of pixels."""
     version = sources()
 
-    @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+    @njit(cache=True, error_model="numpy")
     def paint(scenes: Any, rows: Any, row_of: Any, image_of: Any, pixels: Any) -> None:
         assert version
         side = pixels.shape[2]
@@ -69,7 +71,7 @@ def painter(prepare: Callable[..., Any], shade: Callable[..., Any]) -> Any:
 
 
 @formula
-def write(line: Any, covers: Any, factors: Any, highlights: Any, channel: float) -> None:
+def write(line: Any, covers: Any, factors: Any, highlights: Any, channel: Any) -> None:
     """One channel of a row of pixels."""
     for j in range(len(line)):
         value = blend(covers[j], factors[j], highlights[j], channel)

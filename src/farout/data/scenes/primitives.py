@@ -1,12 +1,27 @@
-"""Which formulas draw which kind."""
+"""Which formulas draw which kind, and what size means for it, in shares of the side:
+
+- circle: diameter; ellipse: long axis, the other is `aspect` times that;
+- square: side; rectangle: long side, the other is `aspect` times that;
+- eq_triangle: side; is_triangle: the two equal sides, the base is `aspect` times that; both about their centroid;
+- rp6 to rp9: diameter of the circle through the corners;
+- random: twice the mean radius;
+- sphere_3d: diameter; ellipsoid_3d: longest axis, the others by the two aspects;
+- cube_3d: edge; cuboid_3d: longest edge, the others by the two aspects;
+- cylinder_3d: diameter and height; cone_3d: diameter of the base and height; both about the middle of their axis,
+  which stands upright (along y) before rotation;
+- letters and digits: font size, about the center of the ink.
+
+At a size of .55 each fits into the image under any rotation.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from farout.data.scenes import flat, glyphs, letters, outlines, solids, turned
+import numpy as np
+
+from farout.data.scenes import flat, letters, outlines, solids, turned
 from farout.data.scenes.scene import GLYPHS, KINDS
 
 
@@ -42,3 +57,5 @@ PRIMITIVES = (
     Primitive(("cone_3d",), turned.turned_reach, turned.cone_prepare, turned.cone_shade),
     Primitive(GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade),
 )  # fmt: skip
+NUMBER_OF = np.array([next(i for i, p in enumerate(PRIMITIVES) if kind in p.kinds) for kind in KINDS])
+"""Place in `PRIMITIVES` of each kind."""

@@ -33,7 +33,7 @@ class Scenes:
     hue: Tensor
     """Of the figure, at full saturation and value, [B]."""
     size: Tensor
-    """Diameter of a circle, side of a square, height of a letter's line (the font size); see `figures`, [B]."""
+    """Diameter of a circle, side of a square, height of a letter's line (the font size); see `primitives`, [B]."""
     rotation: Tensor
     """About the axes x (right), y (up) and z (towards the viewer), z first, [B, 3]. Flat figures turn about z only."""
     position: Tensor

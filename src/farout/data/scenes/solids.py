@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from farout.data.scenes.columns import ASPECT, ASPECT_2, KIND, SIZE
 from farout.data.scenes.geometry import boxed, covered, direction, ellipse_distance, rotation
 from farout.data.scenes.lighting import common, light, phong
 from farout.data.scenes.ops import (
-    HALF, ONE, TINY, absolute, at_least, formula, maximum, minimum, single, sqrt, unit, where,
-)  # fmt: skip
+    HALF,
+    ONE,
+    TINY,
+    Number,
+    absolute,
+    at_least,
+    formula,
+    maximum,
+    single,
+    sqrt,
+    unit,
+    where,
+)
 from farout.data.scenes.scene import KINDS
 
 ELLIPSOID, CUBOID = KINDS.index("ellipsoid_3d"), KINDS.index("cuboid_3d")
 
 
 @formula
-def half_axes(s: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...]]:
+def half_axes(s: Any) -> tuple[tuple[Number, ...], tuple[Number, ...], tuple[Number, ...], tuple[Number, ...]]:
     """Half extents along the solid's own axes, and these axes."""
     first, second, third = rotation(s)
     unequal = (s[KIND] == ELLIPSOID) | (s[KIND] == CUBOID)
@@ -28,18 +37,18 @@ def half_axes(s: Any) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Ten
 
 
 @formula
-def square_sum(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+def square_sum(x: Number, y: Number, z: Number) -> Number:
     return x * x + y * y + z * z
 
 
 @formula
-def ellipsoid_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def ellipsoid_reach(s: Any, row: Any) -> tuple[Number, Number]:
     (a, b, c), e, f, g = half_axes(s)
     return sqrt(square_sum(a * e[0], b * f[0], c * g[0])), sqrt(square_sum(a * e[1], b * f[1], c * g[1]))
 
 
 @formula
-def ellipsoid_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def ellipsoid_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     """The quadric x·Q·x = 1: entries of Q, and of its silhouette after z is eliminated."""
     (a, b, c), e, f, g = half_axes(s)
     p, q, r = a * side, b * side, c * side
@@ -55,7 +64,7 @@ def ellipsoid_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
 
 
 @formula
-def ellipsoid_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Tensor]:
+def ellipsoid_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Number]:
     """The normal at the front point is Q·(x, y, z)."""
     cover = boxed(covered(ellipse_distance(x, y, p[19], p[20], p[21])), x, y, p)
     inside = ONE - (p[19] * x * x + (p[20] + p[20]) * x * y + p[21] * y * y)
@@ -67,7 +76,7 @@ def ellipsoid_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Ten
 
 
 @formula
-def cuboid_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def cuboid_reach(s: Any, row: Any) -> tuple[Number, Number]:
     (a, b, c), e, f, g = half_axes(s)
     return (
         a * absolute(e[0]) + b * absolute(f[0]) + c * absolute(g[0]),
@@ -76,14 +85,14 @@ def cuboid_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
 
 
 @formula
-def towards(axis: tuple[Tensor, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def towards(axis: tuple[Number, ...]) -> tuple[Number, Number, Number]:
     """The axis or its opposite, whichever points to the viewer."""
     sign = where(axis[2] < 0.0, -1.0, 1.0)
     return axis[0] * sign, axis[1] * sign, axis[2] * sign
 
 
 @formula
-def strip(e: Any, f: Any, g: Any, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+def strip(e: Any, f: Any, g: Any, a: Number, b: Number, c: Number) -> tuple[Number, ...]:
     """The strip between the two silhouette edges along e: normal, and half width, which f and g span."""
     length, x, y = direction(e[0], e[1])
     width = b * absolute(f[0] * y - f[1] * x) + c * absolute(g[0] * y - g[1] * x)
@@ -91,7 +100,7 @@ def strip(e: Any, f: Any, g: Any, a: Tensor, b: Tensor, c: Tensor) -> tuple[Tens
 
 
 @formula
-def crease(e: Any, f: Any, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+def crease(e: Any, f: Any, a: Number, b: Number) -> tuple[Number, ...]:
     """The edge where the front faces across e and f meet, as a line: positive on the side of e's face."""
     length = sqrt(where(e[2] * e[2] + f[2] * f[2] > 1e-12, e[2] * e[2] + f[2] * f[2], 1e-12))
     p, q = e[2] / length, f[2] / length
@@ -99,7 +108,7 @@ def crease(e: Any, f: Any, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
 
 
 @formula
-def cuboid_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def cuboid_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     (a, b, c), first, second, third = half_axes(s)
     e, f, g = towards(first), towards(second), towards(third)
     a, b, c = a * side, b * side, c * side
@@ -111,7 +120,7 @@ def cuboid_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
 
 
 @formula
-def cuboid_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Tensor]:
+def cuboid_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Number]:
     """Faces blend over a pixel where they meet."""
     distance = absolute(x * p[13] + y * p[14]) - p[15]
     distance = maximum(distance, absolute(x * p[16] + y * p[17]) - p[18])

@@ -7,27 +7,36 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from torch import Tensor
-
 from farout.data.scenes.columns import SIZE
 from farout.data.scenes.geometry import boxed, covered, direction, ellipse_distance, rotation
 from farout.data.scenes.lighting import common, light, phong
 from farout.data.scenes.ops import (
-    ONE, TINY, ZERO, absolute, at_least, at_most, formula, maximum, single, sqrt, where,
-)  # fmt: skip
+    ONE,
+    TINY,
+    ZERO,
+    Number,
+    absolute,
+    at_least,
+    at_most,
+    constant,
+    formula,
+    maximum,
+    single,
+    sqrt,
+    where,
+)
 from farout.data.scenes.solids import towards
 
 FLAT = 1e-12
 """Kept below squares, for finite gradients."""
 THIN = 2.0**-6
 """Half width in pixels of a disc seen edge-on, at least."""
-STEEP, LEVEL = np.float32(2 / 5**0.5), np.float32(1 / 5**0.5)
+STEEP, LEVEL = constant(2 / 5**0.5), constant(1 / 5**0.5)
 """Of the normal of a cone as high as wide: across its axis, and along it."""
 
 
 @formula
-def turned_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
+def turned_reach(s: Any, row: Any) -> tuple[Number, Number]:
     """Half height along the axis and radius across; that of a cone's base, which reaches farther than its apex."""
     _, axis, _ = rotation(s)
     r = s[SIZE] * 0.5
@@ -36,32 +45,33 @@ def turned_reach(s: Any, row: Any) -> tuple[Tensor, Tensor]:
 
 
 @formula
-def disc(u: Tensor, v: Tensor, p: Any) -> Tensor:
+def disc(u: Number, v: Number, p: Any) -> Number:
     """Distance to a cap or base; bounded by its box, since first-order distances fail on very thin ellipses."""
     box = maximum(absolute(u) - p[15], absolute(v) - p[17])
     return maximum(ellipse_distance(u, v, p[18], ZERO, p[19]), box)
 
 
 @formula
-def frame(s: Any, side: int, axis: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def frame(s: Any, side: int, axis: tuple[Number, ...]) -> tuple[Number, ...]:
     """Direction u; radius, shift of a disc along v, half width of a disc; its quadratic form; slope of the axis."""
     length, x, y = direction(axis[0], axis[1])
     r = s[SIZE] * 0.5 * side
     b = at_least(r * absolute(axis[2]), THIN)
+    sizes = single(r), single(r * length), single(b), single(1.0 / (r * r)), single(1.0 / (b * b))
     lit = common(s, side, turned_reach(s, s)) + light(s, y, -x)
-    forms = single(1.0 / (r * r)), single(1.0 / (b * b))
-    return lit + (single(y), single(-x), single(r), single(r * length), single(b)) + forms + (single(axis[2]), single(length))
+    across, slope = (single(y), single(-x)), (single(axis[2]), single(length))
+    return lit + across + sizes + slope
 
 
 @formula
-def cylinder_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def cylinder_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     _, axis, _ = rotation(s)
     p = frame(s, side, towards(axis))
     return p + phong(p[14] * ZERO, p[21], p[20], p)
 
 
 @formula
-def cylinder_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Tensor]:
+def cylinder_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Number]:
     """The silhouette is a cap drawn out along v; the front cap is the upper one."""
     u, v = x * p[13] + y * p[14], y * p[13] - x * p[14]
     cover = boxed(covered(disc(u, at_least(absolute(v) - p[16], ZERO), p)), x, y, p)
@@ -73,7 +83,7 @@ def cylinder_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tens
 
 
 @formula
-def tangent(r: Tensor, b: Tensor, apex: Tensor) -> tuple[Tensor, ...]:
+def tangent(r: Number, b: Number, apex: Number) -> tuple[Number, ...]:
     """The line from the apex that touches the base ellipse: normal and offset, and where the two touch, along v.
 
     Where the apex is seen within the base there is no such line: the place is then out of reach.
@@ -87,7 +97,7 @@ def tangent(r: Tensor, b: Tensor, apex: Tensor) -> tuple[Tensor, ...]:
 
 
 @formula
-def cone_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
+def cone_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     _, axis, _ = rotation(s)
     r = s[SIZE] * 0.5 * side
     length, _, _ = direction(axis[0], axis[1])
@@ -98,7 +108,7 @@ def cone_prepare(s: Any, side: int, row: Any) -> tuple[Tensor, ...]:
 
 
 @formula
-def cone_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, Tensor]:
+def cone_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Number]:
     """The silhouette is the base and, past the tangent points, two lines to the apex."""
     u, v = x * p[13] + y * p[14], y * p[13] - x * p[14] + p[16]
     base = disc(u, v, p)
@@ -110,7 +120,7 @@ def cone_shade(x: Tensor, y: Tensor, p: Any, row: Any) -> tuple[Tensor, Tensor, 
 
 
 @formula
-def mantle(u: Tensor, v: Tensor, p: Any) -> tuple[Tensor, Tensor]:
+def mantle(u: Number, v: Number, p: Any) -> tuple[Number, Number]:
     """Light on the lateral surface at (u, v) from the apex: the normal is the same all along a line to the apex.
 
     With the base's rim at angle t, that line is seen through (u, v) if v·cos t + u·c·sin t = m, where c is the slope
