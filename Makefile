@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench measure format clean
 
 demo: $(VENV)/installed
 	$(BIN)/farout demo
@@ -18,7 +18,14 @@ check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed-dev
+# In an environment of its own, since timm in .venv would change what the tests do.
+bench:
+	$(MAKE) VENV=.venv-bench measure
+
+measure: $(VENV)/installed-dev
+	while read -r package; do \
+		$(PIP) "$$package" 2> /dev/null || echo "could not install $$package; what needs it is left out"; \
+	done < benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks
 
 format: $(VENV)/installed-dev
@@ -40,4 +47,4 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-bench build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import cairo
 import numpy as np
-from PIL import Image
 
-from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, spline
+from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, curves
 from benchmarks.scenes_gradients import STOPS, Turned, balls, boxes, cones, cylinders, faces
 from farout.data.scenes.scene import Scenes
 
@@ -19,31 +18,28 @@ TURN = 2 * math.pi
 
 
 class Cairo:
-    """A batch at a time on one tall surface, whose pixels are then brought to RGB at once."""
+    """An image at a time on one surface, while what needs arithmetic is prepared for all images of a kind."""
 
-    def __init__(self, side: int, tiles: int) -> None:
+    def __init__(self, side: int) -> None:
         self.side = side
-        surface = cairo.ImageSurface(cairo.FORMAT_RGB24, side, side * tiles)
-        self.surface, self.context = surface, cairo.Context(surface)
-        self.shape = (side, side * tiles)
+        self.pixels = np.empty((side, side, 4), np.uint8)
+        self.surface = cairo.ImageSurface.create_for_data(self.pixels, cairo.FORMAT_RGB24, side, side)
+        self.context = cairo.Context(self.surface)
 
     def __call__(self, scenes: Scenes) -> Bytes:
         """Images [B, side, side, 3]."""
         b = batch(scenes)
-        self.context.identity_matrix()
-        self.context.set_source_rgb(GREY / 255, GREY / 255, GREY / 255)
-        self.context.paint()
-        for kind, places in b.places().items():
-            DRAWERS[kind](self, b[places], self._origins(b, places))
-        self.surface.flush()
-        pixels = Image.frombuffer("RGB", self.shape, self.surface.get_data(), "raw", "BGRX", self.surface.get_stride())
-        return np.asarray(pixels).reshape(-1, self.side, self.side, 3)[: len(b.kinds)]
-
-    def _origins(self, b: Batch, places: Floats) -> list[list[float]]:
-        """Centers of figures in pixels of the surface."""
-        center = (np.array([0.5, 0.5]) + b.position[places] * np.array([1, -1])) * self.side
-        center[:, 1] += places * self.side
-        return center.tolist()
+        images = np.empty((len(b.kinds), self.side, self.side, 3), np.uint8)
+        origins = (np.array([0.5, 0.5]) + b.position * np.array([1, -1])) * self.side
+        for drawer, places in b.groups(DRAWERS):
+            self.pixels[:] = GREY
+            for place, _ in zip(places, drawer(self, b[places], origins[places].tolist()), strict=True):
+                self.surface.flush()
+                for channel in range(3):
+                    images[place, ..., channel] = self.pixels[..., 2 - channel]
+                self.pixels[:] = GREY
+                self.surface.mark_dirty()
+        return images
 
     def matrices(self, frames: Floats, origins: list[list[float]]) -> list[cairo.Matrix]:
         """From units of each figure's frame, [B, 2, 2], to pixels."""
@@ -60,43 +56,47 @@ class Cairo:
         self.context.fill()
 
 
-def draw_polygons(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
-    corners = CORNERS[b.kinds[0]]
-    for matrix, color in zip(to.matrices(b.model[:, :2, :2], origins), flat_colors(b), strict=True):
+def draw_polygons(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
+    matrices = to.matrices(b.model[:, :2, :2], origins)
+    for kind, matrix, color in zip(b.kinds, matrices, flat_colors(b), strict=True):
         to.place(matrix, color)
-        to.fill(corners)
+        to.fill(CORNERS[kind])
+        yield
 
 
-def draw_ellipses(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_ellipses(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
     for matrix, color in zip(to.matrices(b.model[:, :2, :2], origins), flat_colors(b), strict=True):
         to.place(matrix, color)
         to.context.arc(0, 0, 0.5, 0, TURN)
         to.context.fill()
+        yield
 
 
-def draw_outlines(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_outlines(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
+    curve, colors = curves(b), flat_colors(b)
+    pieces = np.concatenate([curve.start + curve.leaving / 3, curve.end - curve.arriving / 3, curve.end], 2).tolist()
     for image, matrix in enumerate(to.matrices(b.model[:, :2, :2], origins)):
-        to.place(matrix, flat_colors(b)[image])
-        points, tangents = spline(b, image)
-        ends = np.roll(points, -1, 0)
-        curves = np.concatenate([points + tangents / 3, ends - np.roll(tangents, -1, 0) / 3, ends], 1).tolist()
-        to.context.move_to(*points[0])
-        for curve in curves:
-            to.context.curve_to(*curve)
+        to.place(matrix, colors[image])
+        to.context.move_to(*curve.start[image, 0])
+        for piece in pieces[image][: b.points[image]]:
+            to.context.curve_to(*piece)
         to.context.fill()
+        yield
 
 
-def draw_balls(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_balls(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
     ball = balls(b)
-    stops, focuses = ball.colors.tolist(), (0.999 * ball.focus).tolist()
+    stops, focuses, reaches = ball.colors.tolist(), ball.focus.tolist(), ball.reach.tolist()
     for image, matrix in enumerate(to.matrices(ball.frame, origins)):
         to.context.set_matrix(matrix)
-        to.context.set_source(stopped(cairo.RadialGradient(*focuses[image], 0, 0, 0, 1), stops[image]))
+        gradient = cairo.RadialGradient(*focuses[image], 0, *focuses[image], reaches[image])
+        to.context.set_source(stopped(gradient, stops[image]))
         to.context.arc(0, 0, 1, 0, TURN)
         to.context.fill()
+        yield
 
 
-def draw_boxes(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_boxes(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
     box = boxes(b)
     corners, colors = faces(box).tolist(), box.colors.tolist()
     upright = np.broadcast_to(np.eye(2), (len(origins), 2, 2))
@@ -104,29 +104,30 @@ def draw_boxes(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
         for face in range(3):
             to.place(matrix, colors[image][face])
             to.fill(corners[image][face])
+        yield
 
 
-def draw_cylinders(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_cylinders(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
     def silhouette(shift: float) -> None:
         to.context.arc(0, shift, 1, 0, TURN / 2)
         to.context.arc(0, -shift, 1, TURN / 2, TURN)
 
-    draw_turned(to, cylinders(b), origins, silhouette, 1)
+    return draw_turned(to, cylinders(b), origins, silhouette, 1)
 
 
-def draw_cones(to: Cairo, b: Batch, origins: list[list[float]]) -> None:
+def draw_cones(to: Cairo, b: Batch, origins: list[list[float]]) -> Iterator[None]:
     def silhouette(shift: float) -> None:
         touch = math.asin(min(1.0, 0.5 / shift))
         to.context.arc(0, -shift, 1, TURN / 2 - touch, TURN + touch)
         if touch < TURN / 4:
             to.context.line_to(0, shift)
 
-    draw_turned(to, cones(b), origins, silhouette, -1)
+    return draw_turned(to, cones(b), origins, silhouette, -1)
 
 
 def draw_turned(
     to: Cairo, turned: Turned, origins: list[list[float]], silhouette: Callable[[float], None], end: int
-) -> None:
+) -> Iterator[None]:
     """The silhouette in a gradient across the axis, then the flat end."""
     stops, ends, shifts = turned.colors.tolist(), turned.end.tolist(), turned.shift.tolist()
     for image, matrix in enumerate(to.matrices(turned.frame, origins)):
@@ -138,6 +139,7 @@ def draw_turned(
             to.context.set_source_rgb(*ends[image])
             to.context.arc(0, end * shifts[image], 1, 0, TURN)
             to.context.fill()
+        yield
 
 
 def stopped(gradient: cairo.Gradient, colors: list[Color]) -> cairo.Gradient:

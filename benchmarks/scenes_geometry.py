@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.data.scenes.scene import FLAT, KINDS, Scenes
+from farout.data.scenes.scene import FLAT, KINDS, MOST_POINTS, Scenes
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
+Value = TypeVar("Value")
 
 GREY = 155
+STEPS = 16
+"""Straight pieces that stand for a cubic one."""
 TRIANGLES = ("eq_triangle", "is_triangle")
 TRIANGLE_NUMBERS = [KINDS.index(kind) for kind in TRIANGLES]
 LIGHT = np.array([0.8, 0.8, 1.0]) / math.hypot(0.8, 1.0)
@@ -44,10 +47,13 @@ class Batch(NamedTuple):
         """Maps a figure of unit size to its place in the image, [B, 3, 3]."""
         return self.axes * self.extents[:, None]
 
-    def places(self) -> dict[str, NDArray[np.int64]]:
-        """Where in the batch each kind stands."""
-        kinds = np.array(self.kinds)
-        return {kind: np.flatnonzero(kinds == kind) for kind in dict.fromkeys(self.kinds)}
+    def groups(self, values: Mapping[str, Value]) -> Iterator[tuple[Value, NDArray[np.int64]]]:
+        """The values that these kinds have, each with the places of its scenes in the batch."""
+        found: dict[Value, list[int]] = {}
+        for place, kind in enumerate(self.kinds):
+            found.setdefault(values[kind], []).append(place)
+        for value, places in found.items():
+            yield value, np.array(places)
 
     def __getitem__(self, places: NDArray[np.int64]) -> Batch:  # type: ignore[override]
         return Batch([self.kinds[place] for place in places], *(values[places] for values in tuple(self)[1:]))
@@ -117,27 +123,35 @@ POLYGONS = {
 }
 
 
-def spline(b: Batch, image: int) -> tuple[Floats, Floats]:
-    """Points of a random outline, and its tangents there, [N, 2] each."""
-    angle = 2 * math.pi * np.arange(b.points[image]) / b.points[image]
-    points = np.stack([np.cos(angle), np.sin(angle)], 1) * (b.radii[image, : len(angle), None] / 2)
-    return points, (np.roll(points, -1, 0) - np.roll(points, 1, 0)) * (b.smoothness[image] / 200)
+class Curves(NamedTuple):
+    """The cubic pieces of random outlines: ends and tangents there, [B, MOST_POINTS, 2]; `Batch.points` are in use."""
+
+    start: Floats
+    leaving: Floats
+    end: Floats
+    arriving: Floats
 
 
-@lru_cache
-def hermite(steps: int) -> tuple[Floats, ...]:
-    """The four cubic Hermite polynomials at equal steps, [steps, 1] each."""
-    t = np.arange(steps)[:, None] / steps
-    return 2 * t**3 - 3 * t**2 + 1, t**3 - 2 * t**2 + t, 3 * t**2 - 2 * t**3, t**3 - t**2
+def curves(b: Batch) -> Curves:
+    """Points at equal angles, joined by a cardinal spline."""
+    number, count = np.arange(MOST_POINTS), b.points[:, None]
+    angle = 2 * math.pi * number / count
+    points = np.stack([np.cos(angle), np.sin(angle)], 2) * (b.radii[..., None] / 2)
+    after, before = (((number + step) % count)[..., None] for step in (1, -1))
+    following = np.take_along_axis(points, after, 1)
+    tangents = (following - np.take_along_axis(points, before, 1)) * (b.smoothness[:, None, None] / 200)
+    return Curves(points, tangents, following, np.take_along_axis(tangents, after, 1))
 
 
-def smooth_outline(b: Batch, image: int, steps: int) -> Floats:
-    """A random outline as a polygon with `steps` corners per point, [N, 2]."""
-    points, tangents = (values[:, None] for values in spline(b, image))
-    start, leaving, end, arriving = hermite(steps)
-    curve = start * points + leaving * tangents
-    curve += end * np.roll(points, -1, 0) + arriving * np.roll(tangents, -1, 0)
-    return curve.reshape(-1, 2)
+T = np.arange(STEPS)[:, None] / STEPS
+HERMITE = 2 * T**3 - 3 * T**2 + 1, T**3 - 2 * T**2 + T, 3 * T**2 - 2 * T**3, T**3 - T**2
+"""The four cubic Hermite polynomials at equal steps."""
+
+
+def smooth_outlines(b: Batch) -> list[Floats]:
+    """Random outlines as polygons with `STEPS` corners per point, [N, 2] each."""
+    pieces = sum(weight * part[:, :, None] for weight, part in zip(HERMITE, curves(b), strict=True))
+    return [piece[:count].reshape(-1, 2) for piece, count in zip(pieces, b.points, strict=True)]
 
 
 class Mesh(NamedTuple):

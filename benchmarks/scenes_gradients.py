@@ -15,10 +15,12 @@ THIN = 0.01
 
 
 class Ball(NamedTuple):
-    """Ellipsoids: the map from the unit disc to the silhouette, the gradient's focus in the disc, and its colors."""
+    """Ellipsoids: the map from the unit disc to the silhouette, and circles of one color about a point in the disc."""
 
     frame: Floats
     focus: Floats
+    reach: Floats
+    """Radius of the last circle."""
     colors: Floats
 
 
@@ -36,7 +38,8 @@ def balls(b: Batch) -> Ball:
     disc = focus[:, None] * (1 - step) - _unit(focus)[:, None] * step  # [B, S, 2]
     height = np.sqrt(np.maximum(1 - (disc**2).sum(2), 0))
     points = disc @ across + height[..., None] * ahead[:, None]
-    return Ball(frame, focus, phong(_unit(points @ np.linalg.inv(model)), b))
+    reach = 1 + np.linalg.norm(focus, axis=1)
+    return Ball(frame, focus, reach, phong(_unit(points @ np.linalg.inv(model)), b))
 
 
 class Turned(NamedTuple):

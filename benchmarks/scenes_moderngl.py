@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 os.environ["LIBGL_ALWAYS_SOFTWARE"] = "1"
@@ -14,13 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.scenes_geometry import (
-    GREY, POLYGONS, Batch, Bytes, Mesh, batch, cone, cube, cylinder, regular, smooth_outline, sphere,
-)  # fmt: skip
+    GREY,
+    POLYGONS,
+    STEPS,
+    Batch,
+    Bytes,
+    Mesh,
+    batch,
+    cone,
+    cube,
+    cylinder,
+    regular,
+    smooth_outlines,
+    sphere,
+)
 from farout.data.scenes.scene import MOST_POINTS, Scenes
 
+Arrays = dict[str, moderngl.VertexArray]
+
 SAMPLES = 4
-STEPS = 16
-"""Corners of a random outline per point."""
 FANS = {**POLYGONS, **dict.fromkeys(("circle", "ellipse"), regular(64))}
 MESHES = {
     **dict.fromkeys(("sphere_3d", "ellipsoid_3d"), sphere(32, 32)),
@@ -64,6 +77,15 @@ void main() {
 }"""
 
 
+@lru_cache
+def context() -> moderngl.Context:
+    """One context for all canvases. Solids are convex, so that leaving out what faces away is enough."""
+    gl = moderngl.create_standalone_context(backend="egl")
+    gl.enable_only(moderngl.CULL_FACE)
+    gl.front_face = "cw"
+    return gl
+
+
 def parameters(b: Batch, tiles: int) -> NDArray[np.float32]:
     """Matrices of each image as OpenGL reads them: model, paint and normals, [B, 3, 4, 4]; rows here are columns there.
 
@@ -86,9 +108,7 @@ class _Canvas:
 
     def __init__(self, side: int, tiles: int, scene: str, qualifier: str) -> None:
         self.side, self.tiles = side, tiles
-        self.gl = moderngl.create_standalone_context(backend="egl")
-        self.gl.enable_only(moderngl.CULL_FACE)
-        self.gl.front_face = "cw"
+        self.gl = context()
         shape = (side, side * tiles)
         self.drawn = self.gl.framebuffer([self.gl.renderbuffer(shape, 4, samples=SAMPLES)])
         self.resolved = self.gl.framebuffer([self.gl.renderbuffer(shape, 4)])
@@ -96,9 +116,8 @@ class _Canvas:
         self.flat = self.gl.program(FLAT_VERTEX.replace("SCENE", declared), FLAT_FRAGMENT)
         self.solid = self.gl.program(SOLID_VERTEX.replace("SCENE", declared), SOLID_FRAGMENT)
         self.outline = self.gl.buffer(reserve=8 * STEPS * MOST_POINTS)
-        self.drawn.use()
 
-    def arrays(self, *scene: Any) -> dict[str, moderngl.VertexArray]:
+    def arrays(self, *scene: Any) -> Arrays:
         """A vertex array per kind."""
         flat = {kind: self._fan(self.gl.buffer(vertices.astype("f4")), scene) for kind, vertices in FANS.items()}
         solid = {kind: self._mesh(mesh, scene) for kind, mesh in MESHES.items()}
@@ -114,12 +133,24 @@ class _Canvas:
         parts.append((vertices, "3f4 3f4", "vertex", "normal"))
         return self.gl.vertex_array(self.solid, parts, self.gl.buffer(mesh.triangles))
 
+    def calls(self, b: Batch, arrays: Arrays) -> Iterator[tuple[moderngl.VertexArray, Any, int]]:
+        """What can be drawn at once, places and number of vertices: random outlines one by one, else all of a kind."""
+        for array, places in b.groups(arrays):
+            if array is not arrays["random"]:
+                yield array, places, -1
+                continue
+            for image, outline in zip(places, smooth_outlines(b[places]), strict=True):
+                self.outline.write(outline.astype("f4"))
+                yield array, [image], len(outline)
+
     def read_into(self, images: Bytes) -> None:
         """Resolve the samples and read back."""
         self.gl.copy_framebuffer(self.resolved, self.drawn)
         self.resolved.read_into(images, components=3, alignment=1)
 
     def clear(self) -> None:
+        """Draw on this canvas from now on; there is nothing yet."""
+        self.drawn.use()
         self.drawn.clear(GREY / 255, GREY / 255, GREY / 255, 1.0)
 
 
@@ -129,7 +160,6 @@ class Single:
     def __init__(self, side: int) -> None:
         self.canvas = _Canvas(side, 1, "layout(std140) uniform Scene {{ {} }};", "")
         self.scene = self.canvas.gl.buffer(reserve=192)
-        self.scene.bind_to_uniform_block(0)
         self.arrays = self.canvas.arrays()
 
     def __call__(self, scenes: Scenes) -> Bytes:
@@ -137,16 +167,13 @@ class Single:
         b, canvas = batch(scenes), self.canvas
         rows = parameters(b, 1)
         images = np.empty((len(rows), canvas.side, canvas.side, 3), np.uint8)
-        for image, kind in enumerate(b.kinds):
-            count = -1
-            if kind == "random":
-                outline = smooth_outline(b, image, STEPS)
-                canvas.outline.write(outline.astype("f4"))
-                count = len(outline)
-            self.scene.write(rows[image])
-            canvas.clear()
-            self.arrays[kind].render(vertices=count)
-            canvas.read_into(images[image])
+        self.scene.bind_to_uniform_block(0)
+        for array, places, vertices in canvas.calls(b, self.arrays):
+            for image in places:
+                self.scene.write(rows[image])
+                canvas.clear()
+                array.render(vertices=vertices)
+                canvas.read_into(images[image])
         return images
 
 
@@ -164,19 +191,8 @@ class Atlas:
         rows = parameters(b, canvas.tiles)
         images = np.empty((canvas.tiles, canvas.side, canvas.side, 3), np.uint8)
         canvas.clear()
-        for kind, places, vertices in self._calls(b):
+        for array, places, vertices in canvas.calls(b, self.arrays):
             self.scenes.write(rows[places])
-            self.arrays[kind].render(vertices=vertices, instances=len(places))
+            array.render(vertices=vertices, instances=len(places))
         canvas.read_into(images)
         return images[: len(rows)]
-
-    def _calls(self, b: Batch) -> Iterator[tuple[str, Any, int]]:
-        """What is drawn at once: random outlines one by one, of all else all images of a kind."""
-        for kind, places in b.places().items():
-            if kind != "random":
-                yield kind, places, -1
-                continue
-            for image in places:
-                outline = smooth_outline(b, image, STEPS)
-                self.canvas.outline.write(outline.astype("f4"))
-                yield kind, [image], len(outline)

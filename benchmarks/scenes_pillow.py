@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw
 
-from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, regular, smooth_outline
+from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, regular, smooth_outlines
 from benchmarks.scenes_gradients import STOPS, Turned, balls, boxes, cones, cylinders, faces
 from farout.data.scenes.scene import Scenes
 
@@ -33,8 +33,8 @@ class Pillow:
         """Images [B, side, side, 3]."""
         b = batch(scenes)
         images = np.empty((len(b.kinds), self.side, self.side, 3), np.uint8)
-        for kind, places in b.places().items():
-            for image, painted in zip(places, PAINTERS[kind](b[places]), strict=True):
+        for painter, places in b.groups(PAINTERS):
+            for image, painted in zip(places, painter(b[places]), strict=True):
                 images[image] = self._draw(painted, b.position[image])
         return images
 
@@ -49,18 +49,26 @@ class Pillow:
 
 
 def paint_flat(b: Batch) -> Iterator[Painted]:
-    colors = b.color * b.strengths[:, :1]
-    for image, kind in enumerate(b.kinds):
-        corners = smooth_outline(b, image, 16) if kind == "random" else POLYGONS.get(kind, CIRCLE / 2)
-        yield (((corners @ b.model[image, :2, :2].T)[None], colors[image : image + 1]),)
+    return painted_flat(b, [POLYGONS.get(kind, CIRCLE / 2) for kind in b.kinds])
+
+
+def paint_outlines(b: Batch) -> Iterator[Painted]:
+    return painted_flat(b, smooth_outlines(b))
+
+
+def painted_flat(b: Batch, outlines: list[Floats]) -> Iterator[Painted]:
+    colors, frames = b.color * b.strengths[:, :1], b.model[:, :2, :2].transpose(0, 2, 1)
+    for image, corners in enumerate(outlines):
+        yield (((corners @ frames[image])[None], colors[image : image + 1]),)
 
 
 def paint_balls(b: Batch) -> Iterator[Painted]:
-    """Circles that shrink towards the focus."""
+    """Circles that shrink, the parts outside the silhouette drawn in to it."""
     ball = balls(b)
     step = np.linspace(1, 0, STOPS, endpoint=False)[:, None, None]
     for image, frame in enumerate(ball.frame):
-        circles = step * CIRCLE + (1 - step) * ball.focus[image]
+        circles = ball.focus[image] + ball.reach[image] * step * CIRCLE
+        circles /= np.maximum(np.linalg.norm(circles, axis=2, keepdims=True), 1)
         yield ((circles @ frame.T, ball.colors[image, ::-1]),)
 
 
@@ -74,7 +82,7 @@ def paint_cylinders(b: Batch) -> Iterator[Painted]:
     """Strips along the axis, then the end."""
     turned = cylinders(b)
     for image, shift in enumerate(turned.shift):
-        near, far = HALF_CIRCLE - (0, shift), HALF_CIRCLE + (0, shift)
+        near, far = HALF_CIRCLE - np.array([0, shift]), HALF_CIRCLE + np.array([0, shift])
         strips = np.stack([near[:-1], near[1:], far[1:], far[:-1]], 1)
         yield finished(turned, image, strips, (0, shift))
 
@@ -100,7 +108,8 @@ def finished(turned: Turned, image: int, strips: Floats, end: tuple[float, float
 
 
 PAINTERS = {
-    **dict.fromkeys((*POLYGONS, "circle", "ellipse", "random"), paint_flat),
+    **dict.fromkeys((*POLYGONS, "circle", "ellipse"), paint_flat),
+    "random": paint_outlines,
     **dict.fromkeys(("sphere_3d", "ellipsoid_3d"), paint_balls),
     **dict.fromkeys(("cube_3d", "cuboid_3d"), paint_boxes),
     "cylinder_3d": paint_cylinders,

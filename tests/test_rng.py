@@ -80,7 +80,7 @@ def _restored() -> Iterator[None]:
 
 def everything() -> list[Any]:
     """Load, create, fit, score: the results of it all."""
-    train, val, test = (load("toy", split, limit=60, side=16) for split in ("train", "val", "test/ood_cls"))
+    train, val, test = (load("toy", split, limit=120, side=16) for split in ("train", "val", "test/ood_cls"))
     network = networks.create("lenet", 4, 16)
     panel = Panel(network, detectors.names()).fit(train, val)
     scores = panel.score(test)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -28,10 +27,10 @@ from farout.core import (
     chunks,
     finite,
 )
-from farout.detectors.catalog import catalog
 from farout.detectors.labels import label
+from farout.detectors.passes import forward, own_pass
+from farout.detectors.saved import facts_of, member, opened, state_digest
 from farout.detectors.table import Table, columns_of
-from farout.identity import digest_arrays
 from farout.networks.network import Network
 from farout.registry import unknown
 
@@ -211,19 +210,19 @@ class Panel:
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:
         """Read a panel that `save` wrote; `network` must be the one it was fitted with."""
-        with _opened(path) as file:
-            facts = _facts(file.metadata(), path)
+        with opened(path) as file:
+            facts = facts_of(file.metadata(), path)
         if facts["network"] != network.digest:
             digests = f"{facts['network'][:12]}…, this one is {network.digest[:12]}…"
             raise ValueError(f"{path} was fitted with another network (digest {digests})")
-        panel = cls(network, {name: _member(spec) for name, spec in facts["detectors"].items()})
+        panel = cls(network, {name: member(spec) for name, spec in facts["detectors"].items()})
         panel.load_state(path)
         return panel
 
     def load_state(self, path: str | Path) -> None:
         """Take over what a panel of the same detectors saved; the caller knows that the network is the same."""
-        with _opened(path) as file:
-            facts = _facts(file.metadata(), path)
+        with opened(path) as file:
+            facts = facts_of(file.metadata(), path)
             mine = json.loads(json.dumps({name: detector.identity() for name, detector in self.detectors.items()}))
             if facts["detectors"] != mine:
                 raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
@@ -238,26 +237,6 @@ class Panel:
         self.validation = validation
         for name, detector in self.detectors.items():
             detector.state = states[name]
-
-
-@torch.inference_mode()
-def forward(network: Network, images: Tensor, needs: frozenset[str]) -> Activations:
-    """One pass in evaluation mode, without gradients; blocks are kept only where they are needed."""
-    with network.evaluating():
-        activations: Activations = network(as_images(images, network.device), blocks="blocks" in needs)
-    return activations
-
-
-def own_pass(network: Network, detector: PostHoc, images: Tensor) -> Activations:
-    """What a detector that perturbs reads: the activations of the images it makes of these.
-
-    The perturbation has gradients, also where the caller has switched them off; the pass has them where the caller has.
-    """
-    with network.evaluating():
-        with torch.inference_mode(False), torch.enable_grad():
-            images = detector.perturb(network, images.clone())  # a tensor made in inference_mode takes no gradients
-        activations: Activations = network(images, blocks="blocks" in detector.needs)
-    return activations
 
 
 class Member(Detector):
@@ -289,33 +268,6 @@ class Member(Detector):
         return {**detector.identity(), "network": self.panel.network.digest, "state": state_digest(detector)}
 
 
-def state_digest(detector: PostHoc) -> str:
-    """Hash of what a detector has learned."""
-    return digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
-
-
 def _threshold(scores: NDArray[np.float64], recall: float) -> float:
     shares = np.arange(1, len(scores) + 1) / len(scores)
     return float(np.sort(scores)[np.searchsorted(shares, recall)])
-
-
-def _opened(path: str | Path) -> Any:
-    try:
-        return safe_open(str(path), framework="pt")
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a saved panel ({error})") from error
-
-
-def _facts(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any]:
-    if not metadata or "farout" not in metadata:
-        raise ValueError(f"{path} is not a saved panel")
-    facts: dict[str, Any] = json.loads(metadata["farout"])
-    if facts["format"] != 1:
-        raise ValueError(f"{path} has format {facts['format']}, this version reads format 1")
-    return facts
-
-
-def _member(spec: dict[str, Any]) -> PostHoc:
-    detector = catalog.create(spec["name"], **spec["params"])
-    assert isinstance(detector, PostHoc)
-    return detector

@@ -34,7 +34,7 @@ def compiled(function: F) -> F:
 @compiled
 def edge_distances(levels: Image) -> Image:
     """Of every pixel of 8-bit images [B, H, W] to the nearest edge in its image."""
-    out = np.empty(levels.shape, np.int64)
+    out = np.empty(levels.shape, np.float32)
     for i in range(len(levels)):
         distance(canny(levels[i]), out[i])
     return out

@@ -14,29 +14,32 @@ EMBOSS = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 
 
 def relief(levels: Tensor) -> Tensor:
-    """How bright water of these 8-bit levels shines at each pixel, whole numbers from 0 to 255; both int [B, H, W]."""
+    """How bright water of these 8-bit levels (int32) shines at each pixel, from 0 to 255 in float32; both [B, H, W].
+
+    All sums are whole numbers below 2²⁴, so they are exact.
+    """
     distances = torch.from_numpy(edge_distances(levels.cpu().numpy())).to(levels.device)
-    flat = equalize(window(distances, BOX) // (9 << 16))
-    lit = window(flat, EMBOSS).clamp_(0, 255)
-    return (2 * window(lit, BOX) + 9) // 18
+    flat = equalize(window(distances, BOX).div_(9 << 16).long())
+    lit = window(flat.float(), EMBOSS).clamp_(0, 255)
+    return window(lit, BOX).div_(9).round_()
 
 
 def window(images: Tensor, kernel: Sequence[Sequence[int]]) -> Tensor:
     """Sum over the 3 × 3 neighbors weighted by the kernel; edges are mirrored at the outermost pixel. [B, H, W]."""
     height, width = images.shape[1:]
-    padded = images[:, _mirrored(height)][:, :, _mirrored(width)]
+    padded = _mirrored(_mirrored(images, 1), 2)
     total = torch.zeros_like(images)
     for y, row in enumerate(kernel):
         for x, weight in enumerate(row):
             if weight:
-                total += padded[:, y : y + height, x : x + width] * weight
+                total.add_(padded[:, y : y + height, x : x + width], alpha=weight)
     return total
 
 
-def _mirrored(side: int) -> Tensor:
-    """The places −1 to `side` as places in the image."""
-    inner = torch.arange(side)
-    return torch.cat([inner[:2][-1:], inner, inner[-2:][:1]])
+def _mirrored(images: Tensor, dim: int) -> Tensor:
+    """One more pixel on both sides: the outermost but one."""
+    second, last = min(1, images.shape[dim] - 1), max(0, images.shape[dim] - 2)
+    return torch.cat([images.narrow(dim, second, 1), images, images.narrow(dim, last, 1)], dim)
 
 
 def equalize(images: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from farout.core import ImageSet, PostHoc, Split
-from farout.detectors.panel import Panel, forward
+from farout.detectors.panel import Panel
+from farout.detectors.passes import forward
 from farout.detectors.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Network

@@ -19,7 +19,9 @@ from torch import Tensor
 from farout.core import Activations, Detector, as_images, as_scores
 from farout.describe import describe
 from farout.detectors.catalog import catalog
-from farout.detectors.panel import Panel, forward, state_digest
+from farout.detectors.panel import Panel
+from farout.detectors.passes import forward
+from farout.detectors.saved import state_digest
 from farout.identity import digest
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell

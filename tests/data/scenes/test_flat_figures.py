@@ -14,7 +14,7 @@ from some_scenes import cover, samples, scene, shares
 
 from farout.data.scenes.renderer import draw
 
-SIDE = 48
+SIDE = 32
 RADII = [0.7, 1.3, 1.0, 0.8, 1.2, 1.3, 0.7, 1.1, 0.9, 1.25, 0.75, 1.0]
 
 
@@ -38,12 +38,12 @@ def smooth(points: int, smoothness: float, size: float) -> NDArray[np.complex128
     controls = np.array(RADII[:points]) * size / 2 * np.exp(2j * np.pi * np.arange(points) / points)
     slopes = (np.roll(controls, -1) - np.roll(controls, 1)) * smoothness / 200
     closed, tangents = np.append(controls, controls[0]), np.append(slopes, slopes[0])
-    return CubicHermiteSpline(np.arange(points + 1), closed, tangents)(np.linspace(0, points, points * 200))
+    return CubicHermiteSpline(np.arange(points + 1), closed, tangents)(np.linspace(0, points, points * 24))
 
 
 FIGURES: list[tuple[str, dict[str, Any], Any]] = [
-    ("circle", {}, ring(720, 0.25)),
-    ("ellipse", {"aspect": [0.4, 1]}, ring(720, 0.25).real * 1 + 0.4j * ring(720, 0.25).imag),
+    ("circle", {}, ring(180, 0.25)),
+    ("ellipse", {"aspect": [0.4, 1]}, ring(180, 0.25).real + 0.4j * ring(180, 0.25).imag),
     ("square", {}, box(0.5, 0.5)),
     ("rectangle", {"aspect": [0.45, 1]}, box(0.5, 0.225)),
     ("eq_triangle", {}, triangle(0.5, 0.5)),
@@ -65,9 +65,9 @@ def test_covers_what_lies_inside(kind: str, fields: dict[str, Any], corners: Any
     inside = Outline(np.column_stack([placed.real, placed.imag])).contains_points(np.column_stack([x.flat, y.flat]))
     reference = shares(inside.reshape(x.shape), SIDE)
     edge = (reference > 0) & (reference < 1)
-    assert np.abs(drawn - reference)[~edge].max() < 0.13  # a sharp tip may touch the next pixel
+    assert np.abs(drawn - reference)[~edge].max() < 0.15  # a sharp tip may touch the next pixel
     assert np.abs(drawn - reference)[edge].mean() < 0.04
-    assert drawn.sum() == pytest.approx(reference.sum(), rel=0.012)
+    assert drawn.sum() == pytest.approx(reference.sum(), rel=0.018)
 
 
 AREAS = {

@@ -20,20 +20,19 @@ from farout.data.scenes.ops import (
     at_least,
     constant,
     entry,
-    floor,
     formula,
     gather,
     single,
     sqrt,
     support,
     where,
+    whole,
 )
 from farout.data.scenes.outlines import EDGES, SECTORS
 from farout.data.scenes.scene import KINDS
 
 ELLIPSE = KINDS.index("ellipse")
-QUARTER, LAST = constant(SECTORS / 4), constant(SECTORS - 1)
-FOUR = constant(4)
+QUARTER, ALL, FOUR = constant(SECTORS / 4), constant(SECTORS), constant(4)
 
 
 @formula
@@ -128,7 +127,7 @@ def sector(u: Number, v: Number) -> Number:
     """Of `SECTORS` sectors of equal diamond angle, v / (|u| + |v|) continued around the circle."""
     t = v / at_least(absolute(u) + absolute(v), TINY)
     t = where(u < ZERO, TWO - t, where(v < ZERO, FOUR + t, t))
-    return floor(t * QUARTER)
+    return whole(t * QUARTER)
 
 
 @formula
@@ -136,6 +135,6 @@ def star_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, 
     """By the chord of the sector that the pixel lies in."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     k = sector(u, v)
-    k = where(k > LAST, ZERO, k)
-    distance = u * gather(row, k) + v * gather(row, k + SECTORS) - p[10] * gather(row, k + 2 * SECTORS)
+    k = where(k < ALL, k, ZERO)
+    distance = u * gather(row, k) + v * gather(row, k + ALL) - p[10] * gather(row, k + (ALL + ALL))
     return boxed(covered(distance), x, y, p), p[7], ZERO

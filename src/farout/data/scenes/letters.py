@@ -19,11 +19,11 @@ from farout.data.scenes.ops import (
     at_least,
     at_most,
     constant,
-    floor,
     formula,
     gather,
     single,
     support,
+    whole,
 )
 
 MIDDLE_X, MIDDLE_Y = constant((COLUMNS - 1) / 2), constant((ROWS - 1) / 2)
@@ -48,7 +48,7 @@ def glyph_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number,
     """Distances between the grid's points by bilinear interpolation."""
     u = (x * p[8] + y * p[9]) * p[11] + MIDDLE_X
     v = (y * p[8] - x * p[9]) * p[11] + MIDDLE_Y
-    left, low = at_most(at_least(floor(u), ZERO), LAST_X), at_most(at_least(floor(v), ZERO), LAST_Y)
+    left, low = whole(at_most(at_least(u, ZERO), LAST_X)), whole(at_most(at_least(v, ZERO), LAST_Y))
     u, v, place = u - left, v - low, low * STEP + left + START
     lower, upper = gather(row, place), gather(row, place + STEP)
     lower = lower + (gather(row, place + ONE) - lower) * u

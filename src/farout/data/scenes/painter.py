@@ -14,7 +14,9 @@ from numba import njit
 from farout.data.scenes.lighting import blend
 from farout.data.scenes.ops import constant, formula
 
-FORMULAS = ("columns", "flat", "geometry", "glyphs", "letters", "lighting", "ops", "outlines", "solids", "turned")
+FORMULAS = (
+    "columns", "flat", "geometry", "glyphs", "letters", "lighting", "ops", "outlines", "scene", "solids", "turned",
+)  # fmt: skip
 """Modules that are compiled."""
 SCALE = constant(255)
 ROUND = constant(3 * 2**22)
@@ -23,8 +25,11 @@ ROUND = constant(3 * 2**22)
 
 @cache
 def sources() -> str:
-    """Hash of the formulas' source. numba caches compiled code by the file of the outer function alone; as a value
-    that this function closes over, the hash makes edited formulas compile anew."""
+    """Hash of the formulas' source.
+
+    numba keeps compiled code by the file of the outer function alone, and by the values that it closes over: with this
+    hash among them, edited formulas are compiled anew.
+    """
     texts = [Path(__file__).with_name(f"{name}.py").read_bytes() for name in FORMULAS]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 

@@ -44,15 +44,15 @@ def render(scenes: Scenes, side: int, font: Path | None = None) -> Tensor:
 def draw(scenes: Scenes, side: int, font: Path | None = None) -> Tensor:
     """Images in 0..1, float32 [B, 3, side, side]; differentiable in hue, size, rotation, position and light."""
     table = columns.table(scenes)
-    images = table.new_empty((len(table), 3, _at_least(side), side), dtype=torch.float32)
-    steps = torch.arange(side, dtype=torch.float32, device=table.device)
+    steps = torch.arange(_at_least(side), dtype=torch.float32, device=table.device)
+    order, images = [table.new_empty(0).long()], [steps.new_empty((0, 3, side, side))]
     for primitive, places, mine, row in _tensor_groups(table, font):
         p = [value[:, None, None] for value in primitive.prepare(mine.unbind(1), side, row)]
         x, y = steps[None, None, :] - p[0], p[1] - steps[None, :, None]
         cover, factor, highlight = primitive.shade(x, y, p, row)
-        channels = [blend(cover, factor, highlight, color) for color in p[4:7]]
-        images = images.index_copy(0, places, torch.stack(channels, 1))
-    return images
+        order.append(places)
+        images.append(torch.stack([blend(cover, factor, highlight, channel) for channel in p[4:7]], 1))
+    return torch.cat(images)[torch.cat(order).argsort()]
 
 
 def extent(scenes: Scenes, font: Path | None = None) -> Tensor:
@@ -61,10 +61,11 @@ def extent(scenes: Scenes, font: Path | None = None) -> Tensor:
     In shares of the side, float64 [B, 2].
     """
     table = columns.table(scenes)
-    reaches = table.new_empty((len(table), 2))
+    order, reaches = [table.new_empty(0).long()], [table.new_empty((0, 2))]
     for primitive, places, mine, row in _tensor_groups(table, font):
-        reaches = reaches.index_copy(0, places, torch.stack(primitive.reach(mine.unbind(1), row), 1))
-    return reaches
+        order.append(places)
+        reaches.append(torch.stack(primitive.reach(mine.unbind(1), row), 1))
+    return torch.cat(reaches)[torch.cat(order).argsort()]
 
 
 def _at_least(side: int) -> int:

@@ -74,7 +74,9 @@ def cylinder_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
 def cylinder_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Number]:
     """The silhouette is a cap drawn out along v; the front cap is the upper one."""
     u, v = x * p[13] + y * p[14], y * p[13] - x * p[14]
-    cover = boxed(covered(disc(u, at_least(absolute(v) - p[16], ZERO), p)), x, y, p)
+    beyond = absolute(v) - p[16]
+    round_end = ellipse_distance(u, at_least(beyond, ZERO), p[18], ZERO, p[19])
+    cover = boxed(covered(maximum(maximum(round_end, absolute(u) - p[15]), beyond - p[17])), x, y, p)
     across = at_most(at_least(u / p[15], -ONE), ONE)
     ahead = sqrt(at_least(ONE - across * across, TINY))
     factor, highlight = phong(across, -p[20] * ahead, p[21] * ahead, p)
@@ -112,7 +114,7 @@ def cone_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, 
     """The silhouette is the base and, past the tangent points, two lines to the apex."""
     u, v = x * p[13] + y * p[14], y * p[13] - x * p[14] + p[16]
     base = disc(u, v, p)
-    distance = where(v > p[27], absolute(u) * p[24] + v * p[25] - p[26], base)
+    distance = maximum(where(v > p[27], absolute(u) * p[24] + v * p[25] - p[26], base), -v - p[17])
     factor, highlight = mantle(u, v - (p[16] + p[16]), p)
     seen = covered(base) * p[28]
     cover = boxed(covered(distance), x, y, p)
