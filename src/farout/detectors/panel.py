@@ -62,7 +62,7 @@ class Panel:
     ) -> Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
-        With `val`, the scores on it are kept for `threshold`.
+        With `val`, the scores on it are kept for `threshold`; a detector that looks at other images costs more passes.
         """
         for split, images in (("train", train), ("val", val)):
             self.check_fit(split, images)

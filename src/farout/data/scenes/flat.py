@@ -66,22 +66,21 @@ def ellipse_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Numbe
 def polygon_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
     a = s[SIZE]
-    return support(row, 3 * EDGES, EDGES, c, -d) * a, support(row, 3 * EDGES, EDGES, d, c) * a
+    return support(row, EDGES, c, -d) * a, support(row, EDGES, d, c) * a
 
 
 @formula
 def star_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
     a = s[SIZE]
-    return support(row, 3 * SECTORS, SECTORS, c, -d) * a, support(row, 3 * SECTORS, SECTORS, d, c) * a
+    return support(row, SECTORS, c, -d) * a, support(row, SECTORS, d, c) * a
 
 
 @formula
 def local(s: Any, side: int) -> tuple[Number, ...]:
-    """Turn back and divide by the size, and the size in pixels."""
+    """Cosine and sine of the rotation, and the size in pixels."""
     c, d = turn(s[TURN_Z])
-    scale = s[SIZE] * side
-    return single(c), single(d), single(scale)
+    return single(c), single(d), single(s[SIZE] * side)
 
 
 @formula
@@ -92,7 +91,7 @@ def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
 @formula
 def inner(u: Number, v: Number, p: Any, row: Any, k: int) -> Number:
     """Share on the inner side of the k-th edge."""
-    return covered(u * entry(row, k) + v * entry(row, EDGES + k) - p[10] * entry(row, 2 * EDGES + k))
+    return covered(u * entry(row, 2 * EDGES + k) + v * entry(row, 3 * EDGES + k) - p[10] * entry(row, 4 * EDGES + k))
 
 
 @formula
@@ -135,6 +134,6 @@ def star_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, 
     """By the chord of the sector that the pixel lies in."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     k = sector(u, v)
-    k = where(k < ALL, k, ZERO)
+    k = where(k < ALL, k, ZERO) + (ALL + ALL)
     distance = u * gather(row, k) + v * gather(row, k + ALL) - p[10] * gather(row, k + (ALL + ALL))
     return boxed(covered(distance), x, y, p), p[7], ZERO

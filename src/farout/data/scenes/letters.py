@@ -34,7 +34,7 @@ STEP, START = constant(COLUMNS), constant(2 * HULL)
 @formula
 def glyph_reach(s: Any, row: Any) -> tuple[Number, Number]:
     c, d = turn(s[TURN_Z])
-    return support(row, 0, HULL, c, -d) * s[SIZE], support(row, 0, HULL, d, c) * s[SIZE]
+    return support(row, HULL, c, -d) * s[SIZE], support(row, HULL, d, c) * s[SIZE]
 
 
 @formula

@@ -103,9 +103,9 @@ def gather(row: Tensor, place: Tensor) -> Tensor:  # row: [B, T], place: [B, H, 
     return torch.gather(row, 1, place.long().flatten(1)).view(place.shape)
 
 
-def support(row: Tensor, start: int, count: int, x: Tensor, y: Tensor) -> Tensor:  # row: [B, T], x: [B]
-    """How far points reach along a direction, either way; their x stand at `start` in the table, then their y."""
-    along = row[:, start : start + count] * x[:, None] + row[:, start + count : start + 2 * count] * y[:, None]
+def support(row: Tensor, count: int, x: Tensor, y: Tensor) -> Tensor:  # row: [B, T], x: [B]
+    """How far points reach along a direction, either way; the table begins with all their x, then their y."""
+    along = row[:, :count] * x[:, None] + row[:, count : 2 * count] * y[:, None]
     return along.abs().amax(1)
 
 
@@ -115,9 +115,9 @@ def _scalar(function: Callable[..., Any], form: Callable[..., Any]) -> None:
 
 
 @formula
-def _farthest(row: Any, start: int, count: int, x: float, y: float) -> float:
+def _farthest(row: Any, count: int, x: float, y: float) -> float:
     largest = 0.0
-    for place in range(start, start + count):
+    for place in range(count):
         largest = max(largest, abs(row[place] * x + row[place + count] * y))
     return largest
 
@@ -135,4 +135,4 @@ _scalar(where, lambda condition, a, b: lambda condition, a, b: a if condition el
 _scalar(single, lambda x: lambda x: np.float32(x))
 _scalar(entry, lambda row, place: lambda row, place: row[place])
 _scalar(gather, lambda row, place: lambda row, place: row[np.uint32(np.int32(place))])
-_scalar(support, lambda row, start, count, x, y: lambda row, start, count, x, y: _farthest(row, start, count, x, y))
+_scalar(support, lambda row, count, x, y: lambda row, count, x, y: _farthest(row, count, x, y))

@@ -1,4 +1,4 @@
-"""Outlines of unit size as tables: of each edge its outward normal and offset, then the vertices.
+"""Outlines of unit size as tables: x, then y of all vertices, then of each edge its outward normal and offset.
 
 Outlines depend on no continuous attribute of a scene, so these need no gradients and are computed on the CPU.
 """
@@ -55,8 +55,8 @@ def edge(row: Any, k: int, n: int, room: int, points: Any) -> None:
     x, y, next_x, next_y = points[k, 0], points[k, 1], points[after, 0], points[after, 1]
     length = math.sqrt((next_x - x) * (next_x - x) + (next_y - y) * (next_y - y))
     normal_x, normal_y = (next_y - y) / length, (x - next_x) / length
-    row[k], row[room + k], row[2 * room + k] = normal_x, normal_y, normal_x * x + normal_y * y
-    row[3 * room + k], row[4 * room + k] = x, y
+    row[k], row[room + k] = x, y
+    row[2 * room + k], row[3 * room + k], row[4 * room + k] = normal_x, normal_y, normal_x * x + normal_y * y
 
 
 @formula
@@ -73,7 +73,7 @@ def polygon_outline(s: Any, row: Any) -> None:
     points = np.empty((EDGES, 2))
     for k in range(n):
         points[k, 0], points[k, 1] = VERTICES[kind, k, 0] * wide, VERTICES[kind, k, 1] * high
-    row[2 * EDGES : 3 * EDGES] = FAR
+    row[4 * EDGES :] = FAR
     for k in range(n):
         edge(row, k, n, EDGES, points)
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from farout.data.scenes import flat, letters, outlines, solids, turned
+from farout.data.scenes.glyphs import HULL
 from farout.data.scenes.scene import GLYPHS, KINDS
 
 
@@ -33,29 +34,29 @@ class Primitive(NamedTuple):
     prepare: Callable[..., Any]
     shade: Callable[..., Any]
     outline: Callable[..., None] | None = None
-    """Fills the table of an image, if it has one of its own."""
-    width: int = 1
-    """Numbers in this table."""
+    """Fills the table of an image, if it has one of its own: five numbers for each corner."""
+    corners: int = 0
+    """Points that the table begins with: all that `reach` needs."""
 
 
 PRIMITIVES = (
     Primitive(("circle", "ellipse"), flat.ellipse_reach, flat.ellipse_prepare, flat.ellipse_shade),
     Primitive(
         ("square", "rectangle", "eq_triangle", "is_triangle"),
-        flat.polygon_reach, flat.polygon_prepare, flat.quadrangle_shade, outlines.polygon_outline, 5 * outlines.EDGES,
+        flat.polygon_reach, flat.polygon_prepare, flat.quadrangle_shade, outlines.polygon_outline, outlines.EDGES,
     ),
     Primitive(
         ("rp6", "rp7", "rp8", "rp9"),
-        flat.polygon_reach, flat.polygon_prepare, flat.polygon_shade, outlines.polygon_outline, 5 * outlines.EDGES,
+        flat.polygon_reach, flat.polygon_prepare, flat.polygon_shade, outlines.polygon_outline, outlines.EDGES,
     ),
     Primitive(
-        ("random",), flat.star_reach, flat.star_prepare, flat.star_shade, outlines.star_outline, 5 * outlines.SECTORS
+        ("random",), flat.star_reach, flat.star_prepare, flat.star_shade, outlines.star_outline, outlines.SECTORS
     ),
     Primitive(("sphere_3d", "ellipsoid_3d"), solids.ellipsoid_reach, solids.ellipsoid_prepare, solids.ellipsoid_shade),
     Primitive(("cube_3d", "cuboid_3d"), solids.cuboid_reach, solids.cuboid_prepare, solids.cuboid_shade),
     Primitive(("cylinder_3d",), turned.turned_reach, turned.cylinder_prepare, turned.cylinder_shade),
     Primitive(("cone_3d",), turned.turned_reach, turned.cone_prepare, turned.cone_shade),
-    Primitive(GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade),
+    Primitive(GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade, None, HULL),
 )  # fmt: skip
 NUMBER_OF = np.array([next(i for i, p in enumerate(PRIMITIVES) if kind in p.kinds) for kind in KINDS])
 """Place in `PRIMITIVES` of each kind."""

@@ -62,7 +62,7 @@ def extent(scenes: Scenes, font: Path | None = None) -> Tensor:
     """
     table = columns.table(scenes)
     order, reaches = [table.new_empty(0).long()], [table.new_empty((0, 2))]
-    for primitive, places, mine, row in _tensor_groups(table, font):
+    for primitive, places, mine, row in _tensor_groups(table, font, corners_only=True):
         order.append(places)
         reaches.append(torch.stack(primitive.reach(mine.unbind(1), row), 1))
     return torch.cat(reaches)[torch.cat(order).argsort()]
@@ -81,13 +81,16 @@ def _groups(table: Floats) -> Iterator[tuple[Primitive, Places]]:
         yield PRIMITIVES[number], np.flatnonzero(numbers == number)
 
 
-def _tensor_groups(table: Tensor, font: Path | None) -> Iterator[tuple[Primitive, Tensor, Tensor, Tensor]]:
+def _tensor_groups(
+    table: Tensor, font: Path | None, corners_only: bool = False
+) -> Iterator[tuple[Primitive, Tensor, Tensor, Tensor]]:
     """The same on the table's device, with the rows of the table, and what formulas look up for them."""
     for primitive, found in _groups(table.detach().cpu().numpy()):
         places = torch.from_numpy(found).to(table.device)
         mine = table[places]
         rows, row_of = _rows(primitive, mine.detach().cpu().numpy(), font)
-        yield primitive, places, mine, torch.from_numpy(rows[row_of]).to(table.device)
+        used = rows[:, : 2 * primitive.corners] if corners_only else rows
+        yield primitive, places, mine, torch.from_numpy(used[row_of]).to(table.device)
 
 
 def _rows(primitive: Primitive, table: Floats, font: Path | None) -> tuple[NDArray[np.float32], Places]:
@@ -96,6 +99,6 @@ def _rows(primitive: Primitive, table: Floats, font: Path | None) -> tuple[NDArr
         return glyphs.atlas(font), table[:, columns.KIND].astype(np.int64) - FIRST_GLYPH
     if primitive.outline is None:
         return np.zeros((1, 1), np.float32), np.zeros(len(table), np.int64)
-    rows = np.zeros((len(table), primitive.width), np.float32)
+    rows = np.zeros((len(table), 5 * primitive.corners), np.float32)
     outliner(primitive.outline)(table, rows)
     return rows, np.arange(len(table))

@@ -80,7 +80,7 @@ def cylinder_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Numb
     across = at_most(at_least(u / p[15], -ONE), ONE)
     ahead = sqrt(at_least(ONE - across * across, TINY))
     factor, highlight = phong(across, -p[20] * ahead, p[21] * ahead, p)
-    cap = covered(disc(u, v - p[16], p))
+    cap = where(v > p[16], ONE, covered(disc(u, v - p[16], p)))  # beyond its outer half there is only background
     return cover, factor + cap * (p[22] - factor), highlight + cap * (p[23] - highlight)
 
 
@@ -116,7 +116,7 @@ def cone_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, 
     base = disc(u, v, p)
     distance = maximum(where(v > p[27], absolute(u) * p[24] + v * p[25] - p[26], base), -v - p[17])
     factor, highlight = mantle(u, v - (p[16] + p[16]), p)
-    seen = covered(base) * p[28]
+    seen = where(v > p[27], covered(base), ONE) * p[28]
     cover = boxed(covered(distance), x, y, p)
     return cover, factor + seen * (p[22] - factor), highlight + seen * (p[23] - highlight)
 
