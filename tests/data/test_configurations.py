@@ -199,4 +199,7 @@ def test_families_do_not_mix() -> None:
         _ = Configurations(columns).world
 
 
-GOLDEN = {"shapes": "", "chars": ""}
+GOLDEN = {
+    "shapes": "031f3924f7284572680ed9951c666e985d8d6be3",
+    "chars": "30551a98d78c6e58a437be47ce00fe81f173a494",
+}

@@ -95,7 +95,7 @@ def test_the_first_table_is_by_attribute_and_the_best_comes_first(shown: Summary
 def test_heat_maps(shown: Summary) -> None:
     maps = [figure for figure in shown.figures if isinstance(figure, HeatMap)]
     assert [m.name for m in maps] == [
-        "networks_clean", "attributes_clean", "networks_corrupted", "attributes_corrupted",
+        "by_network_clean", "by_outliers_clean", "by_network_corrupted", "by_outliers_corrupted",
     ]  # fmt: skip
     by_network, by_attribute = maps[:2]
     assert list(by_network.panels) == ["hue", "class"]
@@ -118,7 +118,17 @@ def test_overlaps_of_all_detectors_networks_and_seeds(shown: Summary) -> None:
 def test_with_one_network_no_figure_by_network(tmp_path: Path) -> None:
     outcomes = {subject: scores(subject) for subject in SUBJECTS if subject[0] == "n"}
     shown = Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
-    assert [f.name for f in shown.figures if isinstance(f, HeatMap)] == ["attributes_clean", "attributes_corrupted"]
+    (heat_map,) = [f for f in shown.figures if isinstance(f, HeatMap)]
+    assert list(heat_map.panels) == ["clean images", "corrupted images"]
+    values = [metrics.auroc(*parts(("n", seed, "a"), "hue", True)) for seed in ("1", "2", "3")]
+    assert heat_map.panels["corrupted images"].loc["a", "hue"] == sorted(values)[1]
+
+
+def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
+    curves = figure(shown, "densities_m_1").panels["b"]
+    inliers, outliers = parts(("m", "1", "b"), "class", False)
+    assert curves["inliers"].tolist() == inliers.tolist()
+    assert curves["class"].tolist() == outliers.tolist()
 
 
 def test_without_corrupted_images_the_clean_figures_stand(tmp_path: Path) -> None:

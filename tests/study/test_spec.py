@@ -256,3 +256,26 @@ def test_a_study_does_not_look_for_sets_where_it_is_run(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(ValueError, match=r"outliers\.0: unknown data set 'photos'"):
         StudySpec.read(tmp_path / "study.yaml")
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "studies").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_studies_that_come_with_us_can_be_read(path: Path) -> None:
+    assert StudySpec.read(path).budget == "full"
+
+
+@pytest.mark.parametrize("name", ["shapes", "chars"])
+def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
+    """10 networks × 13 detectors × 4 test sets × 3 seeds, beside 30 trainings and 390 fits."""
+    from farout.protocols import plan
+    from farout.study.engine import closure
+    from farout.study.study import from_spec
+
+    (path,) = [path for path in SHIPPED if path.stem == f"shapes_chars_{name}"]
+    entries = plan(from_spec(StudySpec.read(path)))
+    assert len(entries) == 10 * 13 * 4 * 3
+    assert len(closure([entry.cell for entry in entries])) == 10 * 13 * 4 * 3 + 10 * 13 * 3 + 10 * 3
+    families = {entry.tags["network"].rstrip("0123456789_") for entry in entries}
+    assert families == {"resnet", "vit_tiny", "densenet", "wrn"}

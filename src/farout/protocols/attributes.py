@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from farout import metrics
 from farout.data.drawn import shift_of, split_of
@@ -22,7 +23,7 @@ from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import HeatMap, Histograms, Shown, Summary, Table
 from farout.registry import unknown
 from farout.study.cell import Entry
-from farout.study.results import Results
+from farout.study.results import Results, Row
 from farout.study.sources import NamedImages
 from farout.study.spec import Budget
 from farout.study.study import Study, Trial
@@ -80,10 +81,10 @@ class Attributes(Protocol):
         first = [pair for pair in found if pair.seed == found[0].seed]
         return Summary(
             "Attributes",
-            [_overview(middle), *networks(results, self.name, found), _medians(middle), _details(frame)],
+            [_overview(middle), *networks(results, self.name, found), *_medians(middle), _details(frame)],
             [
                 *_heat_maps(middle),
-                *densities(results, first),
+                *densities(first, lambda row: results.scores(row)[_uncorrupted(results, row)]),
                 _overlaps(frame),
                 failures(results, clean, found),
             ],
@@ -107,13 +108,17 @@ def _label(shift: frozenset[str]) -> str:
 def _lines(results: Results, pair: Pair) -> list[dict[str, Any]]:
     """AUROC with its interval, and the overlap, of one detector under one scenario: clean and corrupted."""
     scores = [results.scores(row) for row in (pair.inlier_row, pair.outlier_row)]
-    corrupted = [results.attribute(row, "severity") > 0 for row in (pair.inlier_row, pair.outlier_row)]
+    clean = [_uncorrupted(results, row) for row in (pair.inlier_row, pair.outlier_row)]
     lines = []
     for condition in CONDITIONS:
-        wanted = condition == CONDITIONS[1]
-        inliers, outliers = (values[mask == wanted] for values, mask in zip(scores, corrupted, strict=True))
+        wanted = condition == CONDITIONS[0]
+        inliers, outliers = (values[mask == wanted] for values, mask in zip(scores, clean, strict=True))
         lines.append({**_tags(pair), "condition": condition, **_figures(inliers, outliers)})
     return lines
+
+
+def _uncorrupted(results: Results, row: Row) -> NDArray[np.bool_]:
+    return np.asarray(results.attribute(row, "severity") == 0)
 
 
 def _tags(pair: Pair) -> dict[str, str]:
@@ -154,51 +159,55 @@ def _overview(middle: pd.DataFrame) -> Table:
     wide["mean"] = wide.mean(axis=1, skipna=False)
     wide = wide.sort_values("mean", ascending=False, kind="stable").reset_index()
     wide.columns.name = None
+    seeds = int(middle["seeds"].max())
     caption = (
-        "AUROC by shifted attribute, uncorrupted images, median over seeds; 0.5 is chance, below 0.5 images with the "
-        "shifted attribute look more normal than inliers."
+        f"Uncorrupted images{f', median over {seeds} seeds' if seeds > 1 else ''}; 0.5 is chance, below 0.5 images "
     )
+    caption += "with the shifted attribute look more normal than inliers. Intervals: see all figures."
     return Table("attributes_auroc", "AUROC by shifted attribute", caption, wide)
 
 
-def _medians(middle: pd.DataFrame) -> Table:
+def _medians(middle: pd.DataFrame) -> list[Table]:
+    if middle["seeds"].max() == 1:
+        return []
     caption = (
         "Median over seeds and, as _mad, the median absolute deviation from it. Overlap: the area that the smoothed "
         "densities of inlier and outlier scores share; 1 means that the two look alike."
     )
-    return Table("attributes_median", "Median over seeds", caption, middle)
+    return [Table("attributes_median", "Median over seeds", caption, middle)]
 
 
 def _details(frame: pd.DataFrame) -> Table:
-    caption = "Every seed by itself. AUROC with its 95 % interval (DeLong)."
+    caption = (
+        "Every seed by itself. AUROC with its 95 % interval (DeLong). Overlap: the area that the smoothed densities of "
+        "inlier and outlier scores share; 1 means that the two look alike."
+    )
     return Table("attributes", "All figures", caption, frame)
 
 
 def _heat_maps(middle: pd.DataFrame) -> list[Shown]:
     """By attribute for every network; and, where there are several, by network for every attribute as in the paper."""
+    title = "Which attribute breaks the detector"
+    parts = {f"{condition} images": middle[middle["condition"] == condition] for condition in CONDITIONS}
+    if middle["network"].nunique() == 1:
+        panels = {name: _wide(part, "outliers") for name, part in parts.items()}
+        return [HeatMap("attributes_auroc", title, _HEAT, panels)]
     figures: list[Shown] = []
-    several = middle["network"].nunique() > 1
-    for condition in CONDITIONS:
-        part = middle[middle["condition"] == condition]
-        if several:
-            title = f"AUROC by network, {condition} images"
-            figures.append(HeatMap(f"networks_{condition}", title, _HEAT, _panels(part, "outliers", "network")))
-        title = f"Which attribute breaks the detector, {condition} images"
-        figures.append(HeatMap(f"attributes_{condition}", title, _HEAT, _panels(part, "network", "outliers")))
+    for name, part in parts.items():
+        for panel, columns, what in (("outliers", "network", "AUROC by network"), ("network", "outliers", title)):
+            panels = {str(value): _wide(group, columns) for value, group in part.groupby(panel, sort=False)}
+            figures.append(HeatMap(f"by_{columns}_{name.split()[0]}", f"{what}, {name}", _HEAT, panels))
     return figures
 
 
 _HEAT = "AUROC, median over seeds; red: below chance, images with the shifted attribute look more normal than inliers."
 
 
-def _panels(part: pd.DataFrame, panel: str, columns: str) -> dict[str, pd.DataFrame]:
-    """One frame of AUROC per value of `panel`, detectors by `columns`, in the order of the study."""
-    frames = {}
+def _wide(part: pd.DataFrame, columns: str) -> pd.DataFrame:
+    """AUROC of detectors by `columns`, in the order of the study."""
     detectors, names = (list(dict.fromkeys(part[key])) for key in ("detector", columns))
-    for value, group in part.groupby(panel, sort=False):
-        wide = group.pivot_table(index="detector", columns=columns, values="auroc", sort=False)
-        frames[str(value)] = wide.reindex(index=detectors, columns=names)
-    return frames
+    wide = part.pivot_table(index="detector", columns=columns, values="auroc", sort=False)
+    return wide.reindex(index=detectors, columns=names)
 
 
 def _overlaps(frame: pd.DataFrame) -> Histograms:

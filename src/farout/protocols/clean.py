@@ -51,7 +51,7 @@ class Clean(Protocol):
         return Summary(
             "Clean evaluation",
             [_overview(frame), *networks(results, self.name, found), _details(frame)],
-            [*densities(results, found), failures(results, frame, found)],
+            [*densities(found, results.scores), failures(results, frame, found)],
         )
 
 

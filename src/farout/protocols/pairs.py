@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ def networks(results: Results, protocol: str, found: Sequence[Pair]) -> list[Tab
     return [Table(f"{protocol}_networks", "Networks", caption, frame)]
 
 
-def densities(results: Results, found: Sequence[Pair]) -> list[Densities]:
+def densities(found: Sequence[Pair], scores: Callable[[Row], Array]) -> list[Densities]:
     """Score distributions, one figure per network and seed."""
     figures = []
     caption = (
@@ -88,8 +88,8 @@ def densities(results: Results, found: Sequence[Pair]) -> list[Densities]:
         panels: dict[str, dict[str, Array]] = {}
         for pair in found:
             if (pair.network, pair.seed) == (network, seed):
-                curves = panels.setdefault(pair.detector, {"inliers": results.scores(pair.inlier_row)})
-                curves[pair.outliers] = results.scores(pair.outlier_row)
+                curves = panels.setdefault(pair.detector, {"inliers": scores(pair.inlier_row)})
+                curves[pair.outliers] = scores(pair.outlier_row)
         title = f"Scores, {network or 'own networks'}" + (f", seed {seed}" if len(seeds) > 1 else "")
         figures.append(Densities(f"densities_{network}_{seed}", title, caption, panels))
     return figures
