@@ -221,6 +221,9 @@ class PostHoc(ABC):
     def check_fit(self, total: int, labelled: bool) -> None:  # noqa: B027
         """An error where `fit` cannot work on so many images; called before they pass the network."""
 
+    def check_network(self, activations: Activations) -> None:  # noqa: B027
+        """An error where it cannot read such a network; called with the activations of a few images beforehand."""
+
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         """Learn from inliers; fitting again forgets the first fit."""
         return self

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from farout.data.scenes import worlds
+from farout.data.scenes import configurations, worlds
 from farout.data.scenes.configurations import RADII, Configurations
 from farout.data.scenes.renderer import extent
 from farout.data.scenes.sampling import sample
@@ -124,6 +126,15 @@ def test_a_share_of_the_images_is_corrupted() -> None:
     assert len(set(columns["noise"])) == 2000
 
 
+def test_no_two_splits_share_their_noise() -> None:
+    """The lowest 24 bits count images, so that the numbers of two splits never overlap in part."""
+    tables = [sample(SHAPES, split, 50, seed).columns["noise"] for split in ("a", "b") for seed in range(20)]
+    assert all((noise % 2**24 == np.arange(50)).all() for noise in tables)
+    assert all(len(set(noise // 2**24)) == 1 for noise in tables)
+    assert len({int(noise[0]) for noise in tables}) == 40
+    assert max(int(noise[0]) for noise in tables) > 2**61  # all of an int64 is used
+
+
 def test_classes_are_drawn_evenly() -> None:
     _, counts = np.unique(table(total=8000).columns["class"], return_counts=True)
     assert np.abs(counts - 1000).max() < 5 * np.sqrt(1000)
@@ -164,18 +175,77 @@ def test_scenes_say_what_the_table_says() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"class": ["circel"]}, "unknown class 'circel'. Did you mean 'circle'?"),
-        ({"corruption": ["fgo"], "severity": [1]}, "unknown corruption 'fgo'"),
-        ({"corruption": ["contrast"], "severity": [9]}, "'severity' must lie in 1..5"),
-        ({"hue": [np.nan]}, "'hue' is not finite in 1 rows, the first is 0"),
-        ({"hue": ["red"]}, "'hue' does not hold float32"),
-        ({"hue": [1.0, 2.0]}, r"one length of at least 1, got \[1, 2\]"),
+        ({"class": "circel"}, "unknown class in row 3: 'circel'. Did you mean 'circle'?"),
+        ({"corruption": "fgo", "severity": 1}, "unknown corruption in row 3: 'fgo'"),
+        ({"corruption": "contrast", "severity": 9}, r"row 3: severity is 9; it must lie in 1\.\.5 with a corruption"),
+        ({"corruption": "contrast"}, r"row 3: severity is 0; it must lie in 1\.\.5 with a corruption"),
+        ({"severity": 1}, "row 3: severity is 1; it must be 0 without a corruption"),
+        ({"severity": -1}, "row 3: severity is -1; it must be 0 without a corruption"),
+        ({"hue": np.nan}, "row 3: hue is nan; it must lie in"),
+        ({"size": 9}, r"row 3: size is 9; it must lie in 0\.001\.\.8"),
+        ({"rotation_y": np.inf}, "row 3: rotation_y is inf"),
+        ({"x": -9}, "row 3: x is -9"),
+        ({"y": 9}, "row 3: y is 9"),
+        ({"intensity": -1}, "row 3: intensity is -1"),
+        ({"light_angle": 1e9}, r"row 3: light_angle is 1e\+09"),
+        ({"aspect_2": 0}, "row 3: aspect_2 is 0"),
+        ({"points": 13}, r"row 3: points is 13; it must lie in 3\.\.12"),
+        ({"smoothness": 101}, "row 3: smoothness is 101"),
+        ({"radius_0": 5}, "row 3: radius_0 is 5"),
+        ({"radius_11": 5}, "row 3: radius_11 is 5"),
+        ({"points": 5.7}, r"row 3: points is 5\.7; it must be an integer"),
+        ({"points": np.nan}, "row 3: points is nan; it must be an integer"),
+        ({"noise": 1e30}, r"row 3: noise is 1e\+30; it must be an integer"),
+        ({"noise": 2**70}, "'noise' does not hold int64"),
+        ({"noise": "a"}, "'noise' does not hold int64"),
+        ({"hue": "red"}, "'hue' does not hold float32"),
     ],
 )
-def test_a_table_that_cannot_be(change: dict[str, list[object]], message: str) -> None:
-    columns = {**sample(SHAPES, "a", 1, 1).columns, **{name: np.array(values) for name, values in change.items()}}
+def test_a_table_that_cannot_be(change: dict[str, object], message: str) -> None:
+    columns = {name: values.astype(object) for name, values in sample(SHAPES, "a", 6, 1).columns.items()}
+    for name, value in change.items():
+        columns[name][3] = value
+        if isinstance(value, float):
+            columns[name] = columns[name].astype(np.float64)
     with pytest.raises(ValueError, match=message):
         Configurations(columns)
+
+
+def test_a_fraction_among_objects_is_no_integer() -> None:
+    columns = {**sample(SHAPES, "a", 2, 1).columns, "points": np.array([5, 5.7], object)}
+    with pytest.raises(ValueError, match=r"row 1: points is 5\.7; it must be an integer"):
+        Configurations(columns)
+
+
+def test_whole_numbers_may_be_stored_as_floats() -> None:
+    found = sample(SHAPES, "a", 6, 1)
+    floats = {name: found.columns[name].astype(np.float64) for name in ("points", "severity")}
+    assert Configurations({**found.columns, **floats}).digest == found.digest
+
+
+def test_columns_of_several_lengths() -> None:
+    columns = {**sample(SHAPES, "a", 1, 1).columns, "hue": np.array([1.0, 2.0])}
+    with pytest.raises(ValueError, match=r"one length of at least 1, got \[1, 2\]"):
+        Configurations(columns)
+
+
+def test_a_stored_table_is_checked_as_it_is_read(tmp_path: Path) -> None:
+    columns = dict(sample(SHAPES, "a", 5000, 1).columns)
+    columns["size"] = np.where(np.arange(5000) == 4321, 9, columns["size"])
+    pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
+    with pytest.raises(ValueError, match=r"mine\.parquet is no table of configurations: row 4321: size is 9"):
+        Configurations.read(tmp_path / "mine.parquet")
+
+
+def test_rows_of_a_table_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = table(total=50)
+    monkeypatch.setattr(configurations, "table", None)
+    monkeypatch.setattr(configurations, "_column", None)
+    part = found[[7, 3]]
+    assert part.columns["size"].tolist() == found.columns["size"][[7, 3]].tolist()
+    assert part.scenes.hue.tolist() == found.scenes.hue[[7, 3]].tolist()
+    with pytest.raises(ValueError, match="one length of at least 1"):
+        found[np.arange(0)]
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
@@ -200,6 +270,6 @@ def test_families_do_not_mix() -> None:
 
 
 GOLDEN = {
-    "shapes": "031f3924f7284572680ed9951c666e985d8d6be3",
-    "chars": "30551a98d78c6e58a437be47ce00fe81f173a494",
+    "shapes": "85e85ea2f890087544647503f7c04d6b4907dfbe",
+    "chars": "a9f25db96748e056f0b7b9970ddca668a70bdf93",
 }

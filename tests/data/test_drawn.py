@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import shutil
+import weakref
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -10,11 +14,13 @@ import pytest
 import torch
 
 import farout
-from farout.data.drawn import Drawn, shift_of, split_of
+from farout.data.drawn import Drawn, drawn, shift_of, split_of
+from farout.data.scenes import renderer
 from farout.data.scenes.configurations import Configurations
 from farout.data.scenes.renderer import render
 
-SANS = Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
+FONTS = Path(matplotlib.get_data_path()) / "fonts/ttf"
+SANS = FONTS / "DejaVuSans.ttf"
 
 
 @pytest.mark.parametrize("name", ["shapes", "chars"])
@@ -70,6 +76,8 @@ def test_names_of_shifts() -> None:
     assert split_of(frozenset({"class"})) == "test/ood_cls"
     assert split_of(frozenset({"lighting", "size"})) == "test/ood_size+lighting"
     assert shift_of("test/id") == frozenset()
+    assert shift_of("test/ood_both+size") == {"hue", "class", "size"}
+    assert shift_of("test/ood_size+cls") == {"class", "size"}
 
 
 @pytest.mark.parametrize("name", ["shapes", "chars"])
@@ -109,11 +117,21 @@ def test_corruption_is_what_the_row_says() -> None:
     assert torch.equal((images.batch(untouched) * 255).round().byte(), plain)
 
 
-def test_nothing_is_kept_in_memory() -> None:
-    images = farout.load("shapes", "train", side=224)
-    images.batch(range(4))
-    held = [value for value in vars(images).values() if isinstance(value, np.ndarray | torch.Tensor)]
-    assert sum(value.nbytes for value in held) < 10_000_000
+def test_nothing_is_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = farout.load("shapes", "test")
+    made: list[weakref.ref[torch.Tensor]] = []
+
+    def counted(*args: Any) -> torch.Tensor:
+        pixels = render(*args)
+        made.append(weakref.ref(pixels))
+        return pixels
+
+    monkeypatch.setattr(renderer, "render", counted)
+    first = images.batch(range(64)).clone()
+    assert torch.equal(images.batch(range(64)), first)
+    assert len(made) == 2
+    gc.collect()
+    assert [pixels() for pixels in made] == [None, None]
 
 
 def test_what_decides_the_images_is_in_the_fingerprint() -> None:
@@ -125,6 +143,20 @@ def test_what_decides_the_images_is_in_the_fingerprint() -> None:
 def test_a_font_of_your_own_changes_letters() -> None:
     mine, default = farout.load("chars", "val", font=str(SANS)), farout.load("chars", "val")
     assert not torch.equal(mine.batch(range(8)), default.batch(range(8)))
+
+
+def test_a_font_that_is_replaced(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.ttf"
+    shutil.copy(FONTS / "DejaVuSerif-Bold.ttf", mine)
+    before = farout.load("chars", "val", font=str(mine))
+    before.batch([0])
+    shutil.copy(SANS, mine)
+    after, sans = (farout.load("chars", "val", font=str(font)) for font in (mine, SANS))
+    assert after.fingerprint == sans.fingerprint
+    assert torch.equal(after.batch(range(8)), sans.batch(range(8)))
+    assert before.fingerprint not in (after.fingerprint, farout.load("chars", "val").fingerprint)
+    with pytest.raises(RuntimeError, match="its font has changed since the set was loaded"):
+        before.batch([0])
 
 
 def test_attributes_go_with_the_images() -> None:
@@ -146,6 +178,20 @@ def test_attributes_go_with_the_images() -> None:
 def test_what_cannot_be_loaded(given: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         farout.load("shapes", **given)
+
+
+def test_known_splits_are_named_once() -> None:
+    with pytest.raises(ValueError, match="unknown split") as error:
+        farout.load("shapes", "test/odd")
+    known = str(error.value).partition("Known: ")[2].rstrip(".").split(", ")
+    splits = [f"test/ood_{name}" for name in ("both", "cls", "hue", "lighting", "position", "rotation", "size")]
+    assert known == ["test/id", *splits, "train", "val"]
+
+
+@pytest.mark.parametrize("limit", [0, -3, 2.5])
+def test_a_limit_is_at_least_one(limit: Any) -> None:
+    with pytest.raises(ValueError, match=f"shapes: limit must be an integer of at least 1, got {limit}"):
+        drawn("shapes", "val", seed=1, side=32, limit=limit)
 
 
 def test_a_font_that_is_none(tmp_path: Path) -> None:

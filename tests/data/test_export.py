@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 import farout
 from farout.data.drawn import Drawn, drawn
-from farout.data.export import export
+from farout.data.export import Format, export
 
 
 def small(split: str = "test/id", seed: int = 1) -> Drawn:
@@ -74,6 +75,43 @@ def test_an_interrupted_file_is_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         export(images, tmp_path / "test", "npz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test.json", "test.parquet"]
+
+
+def test_an_interrupted_export_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = small()
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "batch", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            export(images, tmp_path / "test", "png")
+    export(images, tmp_path / "test", "png")
+    assert len(farout.load(tmp_path / "test")) == 90
+
+
+@pytest.mark.parametrize("form", ["png", "npz"])
+@pytest.mark.parametrize("there", ["test/circle/000000.png", "test.npz", "test.parquet", "test"])
+def test_what_is_not_ours_is_not_written_over(there: str, form: Format, tmp_path: Path) -> None:
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / there).write_bytes(b"mine")
+    with pytest.raises(ValueError, match=r"is there already, and no test\.json says that it is this set"):
+        export(small(), tmp_path / "test", form)
+    assert (tmp_path / there).read_bytes() == b"mine"
+    assert not (tmp_path / "test.json").exists()
+
+
+def test_an_empty_folder_is_free(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    assert len(farout.load(export(small(), tmp_path / "test", "png"))) == 90
+
+
+def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
+    export(small(), tmp_path / "test", "npz")
+    manifest = tmp_path / "test.json"
+    manifest.write_text(manifest.read_text()[:20])
+    with pytest.raises(ValueError, match=r"test\.json cannot be read .*delete both, or choose another folder"):
+        export(small(), tmp_path / "test", "npz")
+    manifest.write_text("[]")
+    with pytest.raises(ValueError, match="holds another set"):
+        export(small(), tmp_path / "test", "npz")
 
 
 def test_another_set_is_not_written_over(tmp_path: Path) -> None:

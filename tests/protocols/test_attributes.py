@@ -125,7 +125,7 @@ def test_with_one_network_no_figure_by_network(tmp_path: Path) -> None:
 
 
 def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
-    curves = figure(shown, "densities_m_1").panels["b"]
+    curves = figure(shown, "densities_m_1_clean").panels["b"]
     inliers, outliers = parts(("m", "1", "b"), "class", False)
     assert curves["inliers"].tolist() == inliers.tolist()
     assert curves["class"].tolist() == outliers.tolist()

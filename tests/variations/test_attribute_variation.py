@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
+import matplotlib
 import pytest
 import torch
 
 import farout
-from farout.data.scenes.renderer import draw
+from farout.data.scenes.renderer import draw, extent
+from farout.data.scenes.scene import Scenes
+from farout.data.scenes.worlds import CHARS, SHAPES
 from farout.variations import AttributeVariation
 
+SANS = Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
 BASE = farout.load("shapes", "val").configurations.scenes[slice(0, 12)]
 
 
-@pytest.mark.parametrize(
-    ("vary", "dim"), [(["hue"], 1), (["rotation"], 3), (["position", "size"], 3), (list("x")[:0], 0)]
-)
+@pytest.mark.parametrize(("vary", "dim"), [(["hue"], 1), (["rotation"], 3), (["position", "size"], 3)])
 def test_one_coordinate_per_number(vary: list[str], dim: int) -> None:
-    if not vary:
-        with pytest.raises(ValueError, match="vary must list one or more of hue, size"):
-            AttributeVariation(vary)
-        return
     assert farout.variations.create("attributes", vary=vary).dim == dim
 
 
@@ -36,6 +36,37 @@ def test_a_latent_stands_for_attribute_values() -> None:
     place = torch.stack([z[:, 2] / 2 - 0.25, z[:, 3] / 2 - 0.25], 1)
     expected = dataclasses.replace(BASE, size=0.15 + 0.4 * z[:, 0], hue=360 * z[:, 1], position=place)
     assert torch.allclose(variation.decode(z, BASE), draw(expected, 24), atol=1e-5)
+
+
+def test_letters_have_sizes_of_their_own() -> None:
+    chars = farout.load("chars", "val").configurations.scenes[slice(0, 12)]
+    mixed = Scenes(**{name: torch.cat([value, chars.columns()[name]]) for name, value in BASE.columns().items()})
+    smallest, largest = (AttributeVariation(["size"]).scenes(torch.full((24, 1), z), mixed).size for z in (0.0, 1.0))
+    for world, part in ((SHAPES, slice(0, 12)), (CHARS, slice(12, 24))):
+        torch.testing.assert_close(smallest[part], torch.full((12,), world.shifted_size[0]))
+        torch.testing.assert_close(largest[part], torch.full((12,), world.size[1]))
+
+
+@pytest.mark.parametrize("name", ["shapes", "chars"])
+@pytest.mark.parametrize("split", ["val", "test/ood_cls"])
+def test_the_largest_figures_fit_at_any_rotation(name: str, split: str) -> None:
+    base = farout.load(name, split).configurations.scenes
+    z = torch.rand(len(base), 4, generator=torch.Generator().manual_seed(0))
+    z[:, 3] = 1
+    assert extent(AttributeVariation(["rotation", "size"]).scenes(z, base)).max() <= 0.5
+
+
+def test_letters_of_a_font() -> None:
+    base = farout.load("chars", "val").configurations.scenes[slice(0, 6)]
+    z = torch.rand(6, 1, generator=torch.Generator().manual_seed(0))
+    drawn = AttributeVariation(["hue"], font=str(SANS)).decode(z, base)
+    assert torch.equal(drawn, draw(dataclasses.replace(base, hue=360 * z[:, 0]), 32, SANS))
+    assert not torch.equal(drawn, AttributeVariation(["hue"]).decode(z, base))
+
+
+def test_a_font_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no font file at"):
+        AttributeVariation(font=tmp_path / "x.ttf")
 
 
 def test_what_does_not_vary_stays() -> None:
@@ -68,3 +99,9 @@ def test_wrong_latents_and_names() -> None:
         AttributeVariation(["hue"]).decode(torch.rand(12, 2), BASE)
     with pytest.raises(ValueError, match=r"unknown attribute to vary: 'hoe'\. Did you mean 'hue'"):
         AttributeVariation(["hoe"])
+
+
+@pytest.mark.parametrize("vary", [[], "hue", "lighting"])
+def test_what_varies_is_a_list(vary: list[str] | str) -> None:
+    with pytest.raises(ValueError, match=f"vary must list one or more of hue, size, .*, got {re.escape(repr(vary))}"):
+        AttributeVariation(vary)

@@ -17,7 +17,7 @@ from farout.data.generated import at_least
 from farout.data.scenes import glyphs, renderer, worlds
 from farout.data.scenes.configurations import Configurations
 from farout.data.scenes.sampling import sample
-from farout.data.scenes.worlds import ATTRIBUTES, CHARS, SHAPES, World
+from farout.data.scenes.worlds import ATTRIBUTES, CHARS, World
 from farout.identity import digest
 from farout.registry import unknown
 
@@ -45,8 +45,7 @@ class Drawn(ImageSet):
         self.font = None if font is None else Path(font)
         self.shape = (3, self.side, self.side)
         self.world = configurations.world
-        if self.world is CHARS:
-            glyphs.digest(self.font)  # a font that cannot be read is found out now
+        self.letters = glyphs.digest(self.font) if self.world is CHARS else None
         self.attributes = {key: configurations.columns[key] for key in STORED}
         self.classes, self.labels = _labels(self.world, configurations)
 
@@ -55,6 +54,8 @@ class Drawn(ImageSet):
 
     def batch(self, indices: ArrayLike) -> Tensor:
         chosen = places(indices, len(self))
+        if self.letters is not None and self.letters != glyphs.digest(self.font):
+            raise RuntimeError(f"{self.name}: its font has changed since the set was loaded; load it again")
         images = as_floats(
             renderer.render(self.configurations.scenes[torch.from_numpy(chosen)], self.side, self.font).numpy()
         )
@@ -62,10 +63,9 @@ class Drawn(ImageSet):
         return _corrupted(images, **columns)
 
     def _fingerprint(self) -> str:
-        font = glyphs.digest(self.font) if self.world is CHARS else None
         used = {(c, int(s)) for c, s in zip(self.attributes["corruption"], self.attributes["severity"], strict=True)}
         corruptions = [shifts.create(name, severity=severity).identity() for name, severity in sorted(used) if name]
-        return digest([renderer.VERSION, self.configurations.digest, self.side, font, corruptions])
+        return digest([renderer.VERSION, self.configurations.digest, self.side, self.letters, corruptions])
 
 
 def _labels(world: World, table: Configurations) -> tuple[tuple[str, ...], NDArray[np.int64] | None]:
@@ -92,10 +92,10 @@ def shift_of(split: str) -> frozenset[str]:
     _, mark, names = split.partition("test/ood_")
     if not mark:
         return frozenset()
-    chosen = _ALIASES.get(names, names).split("+")
+    chosen = "+".join(_ALIASES.get(name, name) for name in names.split("+")).split("+")
     for name in chosen:
         if name not in ATTRIBUTES:
-            raise unknown("attribute", name, ATTRIBUTES)
+            raise unknown("attribute", name, [*ATTRIBUTES, *_ALIASES])
     return frozenset(chosen)
 
 
@@ -131,6 +131,8 @@ def drawn(
     if font is not None and world != "chars":
         raise ValueError(f"a font is for chars only, got {font} for {world}")
     at_least(side, 8, f"{world}: side")
+    if limit is not None:
+        at_least(limit, 1, f"{world}: limit")
     font = None if font is None else Path(font)
     table = configurations(world, split, at_least(seed, 0, f"{world}: seed"), font)
     shift = shift_of(split)
@@ -145,7 +147,7 @@ def configurations(name: str, split: str, seed: int, font: Path | None = None) -
         corrupted = worlds.CORRUPTED if split == "test" else 0
         return sample(world, split, worlds.SPLITS[split], seed, corrupted=corrupted, font=font)
     if not split.startswith("test/ood_"):
-        known = ["train", "val", "test/id", *OUTLIER_SPLITS, *(split_of(frozenset({a})) for a in ATTRIBUTES)]
+        known = {"train", "val", "test/id", *OUTLIER_SPLITS, *(split_of(frozenset({a})) for a in ATTRIBUTES)}
         raise unknown(f"split of {name!r}:", split, known)
     shift = shift_of(split)
     return sample(world, split_of(shift), worlds.SPLITS["test"], seed, shift, worlds.CORRUPTED, font)

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,39 @@ def export(images: Drawn, path: Path, form: Format = "png", progress: Progress =
 
 
 def _claim(images: Drawn, path: Path) -> None:
-    """Say what lies here; an error where something else does."""
+    """Say what lies here; an error where something else does, or where nothing says what it is."""
     manifest = _beside(path, "json")
-    if manifest.exists() and json.loads(manifest.read_text()).get("fingerprint") != images.fingerprint:
-        raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
+    if manifest.exists():
+        if _facts(manifest).get("fingerprint") != images.fingerprint:
+            raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
+    else:
+        _check_unused(path)
     facts = {"name": images.name, "images": len(images), "side": images.side, "fingerprint": images.fingerprint}
     with _whole(manifest) as temporary:
         temporary.write_text(json.dumps(facts, indent=2) + "\n")
+
+
+def _facts(manifest: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(manifest.read_text())
+    except ValueError as error:
+        raise ValueError(
+            f"{manifest} cannot be read ({error}), so it is unknown which set lies beside it; delete both, or choose "
+            "another folder with --out"
+        ) from error
+    return facts if isinstance(facts, dict) else {}
+
+
+def _check_unused(path: Path) -> None:
+    """The manifest comes first, so where there is none, nothing else is ours."""
+    taken = [file for file in (_beside(path, "npz"), _beside(path, "parquet")) if file.exists()]
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        taken.append(path)
+    if taken:
+        raise ValueError(
+            f"{taken[0]} is there already, and no {_beside(path, 'json').name} says that it is this set; move it away, "
+            "or choose another folder with --out"
+        )
 
 
 def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:

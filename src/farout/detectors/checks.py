@@ -30,14 +30,14 @@ def check_positive(what: str, value: float) -> None:
 
 def check_count(what: str, value: object) -> None:
     """The value is a whole number of at least 1."""
-    if not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
 
 
 def check_percent(what: str, value: float) -> None:
     """The value is a percentage, and no share."""
-    if not 1 <= value < 100:
-        raise ValueError(f"{what} must lie between 1 and 100 percent, got {value}; use 90 instead of 0.9")
+    if not isinstance(value, int | float) or not 1 <= value < 100:
+        raise ValueError(f"{what} must lie between 1 and 100 percent, got {value!r}; use 90 instead of 0.9")
 
 
 def check_finite(activations: Activations, who: str) -> None:

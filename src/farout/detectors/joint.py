@@ -38,6 +38,9 @@ class ViM(PostHoc):
         if self.dim is not None:
             check_count("dim", self.dim)
 
+    def check_network(self, activations: Activations) -> None:
+        self._dim(activations.features.shape[1])
+
     def check_fit(self, total: int, labelled: bool) -> None:
         self._check_count(total, self._given or 0)
 

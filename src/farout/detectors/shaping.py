@@ -88,6 +88,9 @@ class ASH(Shaping):
         if self.kind is not None:
             check_choice("kind", self.kind, ("P", "S", "B"))
 
+    def check_network(self, activations: Activations) -> None:
+        self.shaped(activations.features.double())
+
     def shaped(self, features: Tensor) -> Tensor:
         kept = _largest(features, self.percentile, self.name)
         match self.kind or ("S" if self.variant == "paper" else "B"):
@@ -113,6 +116,9 @@ class Scale(Shaping):
 
     def __post_init__(self) -> None:
         check_percent("percentile", self.percentile)
+
+    def check_network(self, activations: Activations) -> None:
+        self.shaped(activations.features.double())
 
     def shaped(self, features: Tensor) -> Tensor:
         if (features < 0).any():

@@ -18,6 +18,8 @@ from farout.study.study import Trial
 
 SHOWN = 8
 """Images per strip of failures."""
+OWN = "own networks"
+"""What stands for the network of detectors that read images."""
 
 Array = NDArray[np.float64]
 
@@ -76,8 +78,8 @@ def networks(results: Results, protocol: str, found: Sequence[Pair]) -> list[Tab
     return [Table(f"{protocol}_networks", "Networks", caption, frame)]
 
 
-def densities(found: Sequence[Pair], scores: Callable[[Row], Array]) -> list[Densities]:
-    """Score distributions, one figure per network and seed."""
+def densities(found: Sequence[Pair], scores: Callable[[Row], Array], which: str = "") -> list[Densities]:
+    """Score distributions, one figure per network and seed; `which` says of which images, where not of all."""
     figures = []
     caption = (
         "Scores of inliers and outliers; a good detector keeps them apart, outliers to the right. Heights are square "
@@ -85,14 +87,21 @@ def densities(found: Sequence[Pair], scores: Callable[[Row], Array]) -> list[Den
     )
     seeds = {pair.seed for pair in found}
     for network, seed in dict.fromkeys((pair.network, pair.seed) for pair in found):
-        panels: dict[str, dict[str, Array]] = {}
-        for pair in found:
-            if (pair.network, pair.seed) == (network, seed):
-                curves = panels.setdefault(pair.detector, {"inliers": scores(pair.inlier_row)})
-                curves[pair.outliers] = scores(pair.outlier_row)
-        title = f"Scores, {network or 'own networks'}" + (f", seed {seed}" if len(seeds) > 1 else "")
-        figures.append(Densities(f"densities_{network}_{seed}", title, caption, panels))
+        mine = [pair for pair in found if (pair.network, pair.seed) == (network, seed)]
+        parts = [f"Scores, {network or OWN}", which, f"seed {seed}" if len(seeds) > 1 else ""]
+        name = "_".join(filter(None, ("densities", network, seed, which.split(" ")[0])))
+        figures.append(Densities(name, ", ".join(filter(None, parts)), caption, _panels(mine, scores)))
     return figures
+
+
+def _panels(found: Sequence[Pair], scores: Callable[[Row], Array]) -> dict[str, dict[str, Array]]:
+    """Curves by detector; what has no scores has no curve."""
+    panels: dict[str, dict[str, Array]] = {}
+    for pair in found:
+        curves = panels.setdefault(pair.detector, {"inliers": scores(pair.inlier_row)})
+        curves[pair.outliers] = scores(pair.outlier_row)
+    drawn = {name: {key: values for key, values in c.items() if len(values)} for name, c in panels.items()}
+    return {name: curves for name, curves in drawn.items() if curves}
 
 
 def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Gallery:
@@ -108,7 +117,7 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
         words = [f"rank {share:.1%}" for share in below]
         strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
-    pair = found[int(means.to_numpy().argmax())]
+    pair = found[_largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
     title = f"inliers: the least normal to {_called(pair, several)}"
@@ -123,7 +132,12 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
 def best(frame: pd.DataFrame, places: Any) -> int:
     """The place, among these, of the highest AUROC."""
     places = np.asarray(places)
-    return int(places[frame["auroc"].to_numpy()[places].argmax()])
+    return int(places[_largest(frame["auroc"].to_numpy()[places])])
+
+
+def _largest(values: Array) -> int:
+    """The place of the largest value; of NaN only where there is nothing else."""
+    return int(np.nan_to_num(values, nan=-1).argmax())
 
 
 def _called(pair: Pair, several: bool) -> str:

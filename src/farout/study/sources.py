@@ -153,6 +153,10 @@ class NetworkSource(ABC):
         """What decides the network's activations, as JSON."""
 
     @abstractmethod
+    def preview(self) -> Network:
+        """The network as far as it is there before the run: of one to be trained, its untrained form."""
+
+    @abstractmethod
     def build(self, store: Store) -> Network:
         """The network."""
 
@@ -178,6 +182,9 @@ class StoredNetwork(NetworkSource):
 
     def identity(self) -> Any:
         return self._digest
+
+    def preview(self) -> Network:
+        return _stored(self)
 
     def build(self, store: Store) -> Network:
         network = _stored(self)

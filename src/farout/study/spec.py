@@ -69,6 +69,9 @@ def _data(value: Any, info: ValidationInfo) -> Any:
     value = _named(value)
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         value = {**value, "name": _rooted(value["name"], info)}
+        options = value.get("options")
+        if isinstance(options, dict) and isinstance(options.get("font"), str):
+            value["options"] = {**options, "font": str(_path(options["font"], info).resolve())}
     return value
 
 

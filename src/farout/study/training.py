@@ -144,6 +144,9 @@ class TrainedNetwork(NetworkSource):
     def identity(self) -> Any:
         return {"trained": self.cell.id}
 
+    def preview(self) -> Network:
+        return self.cell.untrained()
+
     def build(self, store: Store) -> Network:
         network = self.cell.untrained()
         load_weights(network, store.path(self.cell.id) / WEIGHTS)

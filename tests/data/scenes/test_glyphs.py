@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def test_another_font(tmp_path: Path) -> None:
     assert not render(scene("g"), 64, serif).equal(render(scene("g"), 64))
     assert extent(scene("g"), serif)[0, 0] > extent(scene("g"))[0, 0]
     assert render(scene("circle"), 32, serif).equal(render(scene("circle"), 32))
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["plain", "of the same size and time"])
+def test_a_font_put_in_the_place_of_another(tmp_path: Path, alike: bool) -> None:
+    mine = tmp_path / "mine.ttf"
+    for other in (FONTS / "DejaVuSerif-Bold.ttf", FONTS / "DejaVuSans.ttf"):
+        mine.write_bytes(other.read_bytes().ljust(10**6 if alike else 0, b"\0"))
+        if alike:
+            os.utime(mine, (1e9, 1e9))
+        assert glyphs.digest(mine) == glyphs.digest(other)
+        assert render(scene("g"), 64, mine).equal(render(scene("g"), 64, other))
+
+
+def test_a_font_is_measured_once() -> None:
+    assert glyphs.atlas() is glyphs.atlas()
 
 
 def test_digest_stands_for_the_default_font() -> None:

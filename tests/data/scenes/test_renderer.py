@@ -35,6 +35,16 @@ def test_equal_bytes_at_extreme_values() -> None:
         assert (draw(extreme, 40) * 255).round().to(torch.uint8).equal(render(extreme, 40))
 
 
+@pytest.mark.parametrize("away", [(-0.9, 0), (0.9, 0), (0, -0.9), (0, 0.9), (-8, 0), (8, 8)], ids=str)
+def test_nothing_is_drawn_of_figures_out_of_sight(away: tuple[float, float]) -> None:
+    """Drawn after figures of their kind that are in sight."""
+    position = torch.tensor([(0.0, 0.0)] * 37 + [away] * 37)
+    scenes = dataclasses.replace(some(74, seed=4), size=torch.full((74,), 0.3), position=position)
+    images = render(scenes, 40)
+    assert (images[:37] != GREY).flatten(1).any(1).all()
+    assert (images[37:] == GREY).all()
+
+
 @pytest.mark.parametrize("size", [1, 7, 64])
 def test_bytes_do_not_depend_on_the_batch(size: int) -> None:
     scenes = some(111, seed=1)
@@ -136,7 +146,7 @@ def test_compiled_code_is_kept_between_processes() -> None:
         "one = torch.ones(1); many = lambda n: torch.ones(1, n);"
         "renderer.render(s.Scenes(torch.zeros(1).long(), one, one / 2, many(3), many(2) * 0, many(4), many(2),"
         " torch.full((1,), 5), one, many(12)), 16);"
-        "p = primitives.PRIMITIVES[0]; print(sum(painter.painter(p.prepare, p.shade).stats.cache_hits.values()))"
+        "print(sum(painter.painter(primitives.PRIMITIVES[0]).stats.cache_hits.values()))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
@@ -145,7 +155,7 @@ def test_edited_formulas_are_compiled_anew() -> None:
     """All modules that formulas stand in count towards the hash that compiled code is kept under."""
     from farout.data.scenes.primitives import PRIMITIVES
 
-    functions = [f for p in PRIMITIVES for f in (p.reach, p.prepare, p.shade, p.outline) if f is not None]
+    functions = [f for p in PRIMITIVES for f in (p.reach, p.prepare, p.shade, p.outline, p.locate) if f]
     assert {function.__module__.rpartition(".")[2] for function in functions} < set(painter.FORMULAS)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -33,22 +35,25 @@ NAMES = [name for name, bounds in BOUNDS.items() for _ in bounds]
 LOWEST, HIGHEST = np.array([pair for bounds in BOUNDS.values() for pair in bounds]).T
 
 
-def table(scenes: Scenes) -> Tensor:
-    """Float64 [B, RADII + MOST_POINTS], in the order of the places above; gradients pass."""
+def table(scenes: Scenes, row: str = "scene", names: Sequence[str] = NAMES) -> Tensor:
+    """Float64 [B, RADII + MOST_POINTS], in the order of the places above; gradients pass.
+
+    An error calls a scene by `row` and its place in the batch, and a number by its name among `names`.
+    """
     fields = [value if value.ndim == 2 else value[:, None] for value in (getattr(scenes, name) for name in BOUNDS)]
     columns = torch.cat([field.double() for field in fields], 1)
     if columns.shape[1] != len(NAMES):
         raise ValueError(f"scenes have {columns.shape[1]} numbers each instead of {len(NAMES)}; see Scenes for shapes")
-    _check(columns)
+    _check(columns, row, names)
     return columns
 
 
-def _check(columns: Tensor) -> None:
+def _check(columns: Tensor, row: str, names: Sequence[str]) -> None:
     values = columns.detach().cpu().numpy()
     allowed = (values >= LOWEST) & (values <= HIGHEST)  # false for NaN
     if not allowed.all():
-        row, column = np.argwhere(~allowed)[0]
+        place, column = np.argwhere(~allowed)[0]
         raise ValueError(
-            f"scene {row}: {NAMES[column]} is {values[row, column]:g}; "
+            f"{row} {place}: {names[column]} is {values[place, column]:g}; "
             f"it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from farout import shifts
+from farout.data.scenes.columns import table
 from farout.data.scenes.scene import KINDS, MOST_POINTS, Scenes
-from farout.data.scenes.worlds import SEVERITIES, WORLDS, World
+from farout.data.scenes.worlds import WORLDS, World
 from farout.identity import digest_arrays
 from farout.registry import unknown
+from farout.shifts.corruption import SEVERITIES
 
 NUMBERS = (
     "hue", "size", "rotation_x", "rotation_y", "rotation_z", "x", "y",
@@ -27,27 +30,37 @@ INTEGERS = ("points", "severity", "noise")
 """Columns of int64; severity is 0 where there is no corruption, `noise` numbers the corruption's randomness."""
 RADII = tuple(f"radius_{point}" for point in range(MOST_POINTS))
 WORDS = ("class", "corruption")
+SCENE = ("class", *NUMBERS[:-1], "points", "smoothness", *RADII)
+"""The columns that say what is drawn, in the order of `columns.table`."""
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 class Configurations:
-    """One row per image: class, hue, size, rotation, position, light, shape parameters, corruption and severity."""
+    """One row per image: class, hue, size, rotation, position, light, shape parameters, corruption and severity.
+
+    Values that cannot be drawn are refused at once; errors count rows from 0.
+    """
 
     def __init__(self, columns: Columns) -> None:
         self.columns = {
             **{name: _column(columns, name, np.str_) for name in WORDS},
             **{name: _column(columns, name, np.float32) for name in (*NUMBERS, *RADII)},
-            **{name: _column(columns, name, np.int64) for name in INTEGERS},
+            **{name: _integers(columns, name) for name in INTEGERS},
         }
-        _check(self.columns)
+        _check_lengths(self.columns)
+        _check_words(self.columns)
+        _check_severity(self.columns)
+        table(self.scenes, "row", SCENE)
 
     def __len__(self) -> int:
         return len(self.columns["class"])
 
     def __getitem__(self, places: ArrayLike) -> Configurations:
-        chosen = np.asarray(places)
-        return Configurations({name: values[chosen] for name, values in self.columns.items()})
+        chosen, part = np.asarray(places), object.__new__(Configurations)  # these rows have been checked
+        part.columns = {name: np.ascontiguousarray(values[chosen]) for name, values in self.columns.items()}
+        _check_lengths(part.columns)
+        return part
 
     @cached_property
     def scenes(self) -> Scenes:
@@ -89,17 +102,16 @@ class Configurations:
 
     def write(self, path: Path) -> Path:
         """Store as Parquet; equal tables give equal bytes."""
-        table = pa.table({name: pa.array(values) for name, values in self.columns.items()})
-        pq.write_table(table, path, compression="zstd")
+        stored = pa.table({name: pa.array(values) for name, values in self.columns.items()})
+        pq.write_table(stored, path, compression="zstd")
         return path
 
     @classmethod
     def read(cls, path: Path) -> Configurations:
         """A table that `write` stored, or one of your own with the same columns."""
         try:
-            table = pq.read_table(path)
-            columns = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
-            return cls(columns)
+            stored = pq.read_table(path)
+            return cls({name: stored[name].to_numpy(zero_copy_only=False) for name in stored.column_names})
         except (pa.ArrowException, ValueError) as error:
             raise ValueError(f"{path} is no table of configurations: {error}") from error
 
@@ -109,29 +121,37 @@ def _column(columns: Columns, name: str, kind: type[np.generic]) -> NDArray[Any]
         raise ValueError(f"the column {name!r} is missing; there are {', '.join(columns) or 'none'}")
     try:
         return np.ascontiguousarray(np.asarray(columns[name]).astype(kind))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"the column {name!r} does not hold {kind.__name__}: {error}") from error
 
 
-def _check(columns: Columns) -> None:
-    """Errors that name the column and the row."""
+def _integers(columns: Columns, name: str) -> NDArray[Any]:
+    with np.errstate(invalid="ignore"):  # NaN is found out below
+        whole, given = _column(columns, name, np.int64), np.asarray(columns[name])
+    wrong = np.flatnonzero(whole != given)
+    if wrong.size:
+        raise ValueError(f"row {wrong[0]}: {name} is {given[wrong[0]]}; it must be an integer")
+    return whole
+
+
+def _check_lengths(columns: Columns) -> None:
     lengths = {len(values) for values in columns.values()}
     if len(lengths) > 1 or not min(lengths):
         raise ValueError(f"columns must have one length of at least 1, got {sorted(lengths)}")
-    for name in (*NUMBERS, *RADII):
-        wrong = np.flatnonzero(~np.isfinite(columns[name]))
-        if wrong.size:
-            raise ValueError(f"the column {name!r} is not finite in {wrong.size} rows, the first is {wrong[0]}")
-    _known("class", columns["class"], KINDS)
-    from farout import shifts
-
-    _known("corruption", columns["corruption"], ["", *shifts.names()])
-    if ((columns["corruption"] != "") & ~np.isin(columns["severity"], (*SEVERITIES, 3, 4, 5))).any():
-        raise ValueError("the column 'severity' must lie in 1..5 wherever there is a corruption")
 
 
-def _known(what: str, values: NDArray[Any], known: Iterable[str]) -> None:
-    known = list(known)
-    for value in np.unique(values):
-        if value not in known:
-            raise unknown(what, str(value), known)
+def _check_words(columns: Columns) -> None:
+    for name, known in (("class", KINDS), ("corruption", ("", *shifts.names()))):
+        for word in np.unique(columns[name]):
+            if word not in known:
+                row = np.flatnonzero(columns[name] == word)[0]
+                raise unknown(f"{name} in row {row}:", str(word), known)
+
+
+def _check_severity(columns: Columns) -> None:
+    severity, corrupted = columns["severity"], columns["corruption"] != ""
+    wrong = np.flatnonzero(np.where(corrupted, ~np.isin(severity, SEVERITIES), severity != 0))
+    if wrong.size:
+        row = wrong[0]
+        allowed = f"lie in {SEVERITIES[0]}..{SEVERITIES[-1]} with" if corrupted[row] else "be 0 without"
+        raise ValueError(f"row {row}: severity is {severity[row]}; it must {allowed} a corruption")

@@ -1,7 +1,8 @@
 """Ellipses, polygons and smooth random outlines, turned about z.
 
 Each figure has `reach`, how far it extends from its center as shares of the side; `prepare`, the numbers that are the
-same for all pixels; and `shade`, which gives cover, factor of the color and highlight at a pixel.
+same for all pixels; and `shade`, which gives cover, factor of the color and highlight at a pixel. Where every pixel
+looks into a table at a place of its own, `locate` gives that place, and `shade` takes what was found there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from farout.data.scenes.ops import (
     constant,
     entry,
     formula,
-    gather,
     single,
     sqrt,
     support,
@@ -33,6 +33,8 @@ from farout.data.scenes.scene import KINDS
 
 ELLIPSE = KINDS.index("ellipse")
 QUARTER, ALL, FOUR = constant(SECTORS / 4), constant(SECTORS), constant(4)
+CHORD = (2 * SECTORS, 3 * SECTORS, 4 * SECTORS)
+"""Where the table has the normals and offsets of a smooth outline."""
 
 
 @formula
@@ -130,10 +132,15 @@ def sector(u: Number, v: Number) -> Number:
 
 
 @formula
-def star_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
-    """By the chord of the sector that the pixel lies in."""
+def star_locate(x: Number, y: Number, p: Any) -> Number:
+    """The sector that the pixel lies in."""
+    k = sector(x * p[8] + y * p[9], y * p[8] - x * p[9])
+    return where(k < ALL, k, ZERO)
+
+
+@formula
+def star_shade(x: Number, y: Number, p: Any, chord: Any) -> tuple[Number, Number, Any]:
+    """By the chord of that sector."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
-    k = sector(u, v)
-    k = where(k < ALL, k, ZERO) + (ALL + ALL)
-    distance = u * gather(row, k) + v * gather(row, k + ALL) - p[10] * gather(row, k + (ALL + ALL))
+    distance = u * chord[0] + v * chord[1] - p[10] * chord[2]
     return boxed(covered(distance), x, y, p), p[7], ZERO

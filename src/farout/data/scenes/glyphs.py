@@ -6,7 +6,7 @@ import hashlib
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +25,24 @@ PIECES = 16
 """Straight pieces that stand for a curve of the outline."""
 
 
-@lru_cache(maxsize=8)
+class Letters(NamedTuple):
+    """All letters of a font."""
+
+    atlas: NDArray[np.float32]
+    digest: str
+
+
 def atlas(font: Path | None = None) -> NDArray[np.float32]:
     """One row per letter: x, then y of its hull's points, then its distances; [20, 2·HULL + ROWS·COLUMNS].
 
     A font is a TrueType file; None is DejaVu Sans Mono, which comes with matplotlib.
     """
-    face = _face(_default() if font is None else Path(font))
-    return np.stack([_letter(face, character) for character in GLYPHS]).astype(np.float32)
+    return _letters(*_state(font)).atlas
 
 
-@lru_cache(maxsize=8)
 def digest(font: Path | None = None) -> str:
     """Hash of all that decides how letters of this font look."""
-    return hashlib.sha256(atlas(font).tobytes()).hexdigest()
+    return _letters(*_state(font)).digest
 
 
 def outline(face: Any, character: str) -> Floats:
@@ -57,6 +61,22 @@ def outline(face: Any, character: str) -> Floats:
     return centered
 
 
+def _state(font: Path | None) -> tuple[Path, int, int, int]:
+    """A font's file, and what changes when another is put in its place."""
+    path = _default() if font is None else Path(font)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no font file at {path}")
+    found = path.stat()
+    return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=8)
+def _letters(path: Path, *state: int) -> Letters:
+    face = _face(path)
+    rows = np.stack([_letter(face, character) for character in GLYPHS]).astype(np.float32)
+    return Letters(rows, hashlib.sha256(rows.tobytes()).hexdigest())
+
+
 def _default() -> Path:
     import matplotlib
 
@@ -66,8 +86,6 @@ def _default() -> Path:
 def _face(path: Path) -> Any:
     from matplotlib.ft2font import FT2Font
 
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no font file at {path}")
     try:
         return FT2Font(str(path))
     except RuntimeError as error:

@@ -20,9 +20,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from farout.data.scenes import flat, letters, outlines, solids, turned
 from farout.data.scenes.glyphs import HULL
+from farout.data.scenes.ops import gather
 from farout.data.scenes.scene import GLYPHS, KINDS
 
 
@@ -37,6 +39,17 @@ class Primitive(NamedTuple):
     """Fills the table of an image, if it has one of its own: five numbers for each corner."""
     corners: int = 0
     """Points that the table begins with: all that `reach` needs."""
+    locate: Callable[..., Any] | None = None
+    """Where a pixel looks into the table, if it does so at a place of its own."""
+    steps: tuple[int, ...] = ()
+    """From that place to the numbers that `shade` then takes instead of the table."""
+
+    def look(self, x: Tensor, y: Tensor, p: Any, row: Tensor) -> Any:
+        """What `shade` takes of the table."""
+        if self.locate is None:
+            return row
+        place = self.locate(x, y, p)
+        return [gather(row, place + step) for step in self.steps]
 
 
 PRIMITIVES = (
@@ -50,13 +63,18 @@ PRIMITIVES = (
         flat.polygon_reach, flat.polygon_prepare, flat.polygon_shade, outlines.polygon_outline, outlines.EDGES,
     ),
     Primitive(
-        ("random",), flat.star_reach, flat.star_prepare, flat.star_shade, outlines.star_outline, outlines.SECTORS
+        ("random",),
+        flat.star_reach, flat.star_prepare, flat.star_shade, outlines.star_outline, outlines.SECTORS,
+        flat.star_locate, flat.CHORD,
     ),
     Primitive(("sphere_3d", "ellipsoid_3d"), solids.ellipsoid_reach, solids.ellipsoid_prepare, solids.ellipsoid_shade),
     Primitive(("cube_3d", "cuboid_3d"), solids.cuboid_reach, solids.cuboid_prepare, solids.cuboid_shade),
     Primitive(("cylinder_3d",), turned.turned_reach, turned.cylinder_prepare, turned.cylinder_shade),
     Primitive(("cone_3d",), turned.turned_reach, turned.cone_prepare, turned.cone_shade),
-    Primitive(GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade, None, HULL),
+    Primitive(
+        GLYPHS, letters.glyph_reach, letters.glyph_prepare, letters.glyph_shade, None, HULL,
+        letters.glyph_locate, letters.CORNERS,
+    ),
 )  # fmt: skip
 NUMBER_OF = np.array([next(i for i, p in enumerate(PRIMITIVES) if kind in p.kinds) for kind in KINDS])
 """Place in `PRIMITIVES` of each kind."""

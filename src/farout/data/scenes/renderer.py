@@ -34,10 +34,9 @@ def render(scenes: Scenes, side: int, font: Path | None = None) -> Tensor:
         return (draw(scenes, side, font) * 255).round().to(torch.uint8)
     table = columns.table(scenes).detach().numpy()
     pixels = torch.full((len(table), 3, _at_least(side), side), round(255 * BACKGROUND), dtype=torch.uint8)
+    canvas = pixels.numpy()
     for primitive, places in _groups(table):
-        mine = table[places]
-        rows, row_of = _rows(primitive, mine, font)
-        painter(primitive.prepare, primitive.shade)(mine, rows, row_of, places, pixels.numpy())
+        painter(primitive)(table, places, *_rows(primitive, table, places, font), canvas)
     return pixels
 
 
@@ -49,7 +48,7 @@ def draw(scenes: Scenes, side: int, font: Path | None = None) -> Tensor:
     for primitive, places, mine, row in _tensor_groups(table, font):
         p = [value[:, None, None] for value in primitive.prepare(mine.unbind(1), side, row)]
         x, y = steps[None, None, :] - p[0], p[1] - steps[None, :, None]
-        cover, factor, highlight = primitive.shade(x, y, p, row)
+        cover, factor, highlight = primitive.shade(x, y, p, primitive.look(x, y, p, row))
         order.append(places)
         images.append(torch.stack([blend(cover, factor, highlight, channel) for channel in p[4:7]], 1))
     return torch.cat(images)[torch.cat(order).argsort()]
@@ -77,28 +76,30 @@ def _at_least(side: int) -> int:
 def _groups(table: Floats) -> Iterator[tuple[Primitive, Places]]:
     """The primitives that occur, each with the places of its scenes."""
     numbers = NUMBER_OF[table[:, columns.KIND].astype(np.int64)]
-    for number in np.flatnonzero(np.bincount(numbers)):
-        yield PRIMITIVES[number], np.flatnonzero(numbers == number)
+    order, ends = np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers)).tolist()
+    for primitive, start, end in zip(PRIMITIVES, [0, *ends], ends, strict=False):
+        if start < end:
+            yield primitive, order[start:end]
 
 
 def _tensor_groups(
     table: Tensor, font: Path | None, corners_only: bool = False
 ) -> Iterator[tuple[Primitive, Tensor, Tensor, Tensor]]:
     """The same on the table's device, with the rows of the table, and what formulas look up for them."""
-    for primitive, found in _groups(table.detach().cpu().numpy()):
+    values = table.detach().cpu().numpy()
+    for primitive, found in _groups(values):
         places = torch.from_numpy(found).to(table.device)
-        mine = table[places]
-        rows, row_of = _rows(primitive, mine.detach().cpu().numpy(), font)
+        rows, row_of = _rows(primitive, values, found, font)
         used = rows[:, : 2 * primitive.corners] if corners_only else rows
-        yield primitive, places, mine, torch.from_numpy(used[row_of]).to(table.device)
+        yield primitive, places, table[places], torch.from_numpy(used[row_of]).to(table.device)
 
 
-def _rows(primitive: Primitive, table: Floats, font: Path | None) -> tuple[NDArray[np.float32], Places]:
+def _rows(primitive: Primitive, table: Floats, places: Places, font: Path | None) -> tuple[NDArray[np.float32], Places]:
     """Tables that formulas look numbers up in, and which of them each scene uses."""
     if primitive.kinds == GLYPHS:
-        return glyphs.atlas(font), table[:, columns.KIND].astype(np.int64) - FIRST_GLYPH
+        return glyphs.atlas(font), table[places, columns.KIND].astype(np.int64) - FIRST_GLYPH
     if primitive.outline is None:
-        return np.zeros((1, 1), np.float32), np.zeros(len(table), np.int64)
-    rows = np.zeros((len(table), 5 * primitive.corners), np.float32)
-    outliner(primitive.outline)(table, rows)
-    return rows, np.arange(len(table))
+        return np.zeros((1, 1), np.float32), np.zeros(len(places), np.int64)
+    rows = np.zeros((len(places), 5 * primitive.corners), np.float32)
+    outliner(primitive.outline)(table, places, rows)
+    return rows, np.arange(len(places))

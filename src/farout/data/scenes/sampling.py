@@ -1,7 +1,8 @@
 """Configurations drawn at random from a seed: the same table on every machine.
 
-Every column has a generator of its own, so that shifting one attribute leaves the others as they are drawn; values
-are rounded to four decimals, so that the last bits of a machine's sine do not matter.
+Every column has a generator of its own, which depends on seed, family, split and column alone: within a split, what one
+column draws does not change with the others. Splits are drawn apart: images of "test/ood_hue" are not those of "test"
+in other hues. Values are rounded to four decimals, so that the last bits of a machine's sine do not matter.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 
 ONE_ASPECT = ("ellipse", "rectangle", "is_triangle", "ellipsoid_3d", "cuboid_3d")
 TWO_ASPECTS = ("ellipsoid_3d", "cuboid_3d")
+INDEX_BITS = 24
+"""Lowest bits of `noise`, which count the images of a split; the bits above are the split's own."""
 
 
 def sample(
@@ -104,11 +107,11 @@ class _Sampler:
     def _corruption(self, share: float) -> dict[str, NDArray[Any]]:
         """A corruption and a severity for a share of the images; `noise` makes an image's corruption its own."""
         chosen = self._rng("corrupted").permutation(self.total) < round(share * self.total)
-        seed = seed_of(*self.path, "noise") >> 24  # leaves room for the index
+        first = seed_of(*self.path, "noise") >> INDEX_BITS << INDEX_BITS
         return {
             "corruption": np.where(chosen, self._choose("corruption", worlds.CORRUPTIONS), ""),
             "severity": np.where(chosen, self._choose("severity", worlds.SEVERITIES), 0),
-            "noise": seed + np.arange(self.total),
+            "noise": first + np.arange(self.total),
         }
 
     def _position(self, centered: Configurations) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-"""Ellipsoids and cuboids, seen along z by parallel rays. See `flat` for the three functions of a figure."""
+"""Ellipsoids and cuboids, seen along z by parallel rays. See `flat` for the functions of a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cylinders and cones, seen along z by parallel rays. See `flat` for the three functions of a figure.
+"""Cylinders and cones, seen along z by parallel rays. See `flat` for the functions of a figure.
 
 Both are symmetric about their projected axis, so they are drawn in the frame (u, v): v along the axis, u across.
 """

@@ -1,6 +1,7 @@
 """SHAPES and CHARS in figures: which values an attribute takes for inliers, and which when it is shifted.
 
-Values are those of the paper's Appendix A, except where a comment says otherwise.
+Values are those of the paper's Appendix A, except where a comment says otherwise. Lengths are shares of the image's
+side, which the paper does not state: images are drawn at any side.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class World(NamedTuple):
 SOLID_TURN, SOLID_STEP = 60, 10
 """Solids turn by up to so many degrees about each axis."""
 
+# The paper's sizes are diameters of circles and "side lengths for polygons". For rp6 to rp9 they are diameters of the
+# circumscribed circle here: with sides of 35 to 55 % most would not fit into the image.
 SHAPES = World(
     "shapes",
     ("circle", "square", "rp6", "rp8", "eq_triangle", "sphere_3d", "cube_3d", "cylinder_3d"),
@@ -71,7 +74,7 @@ SHAPES = World(
     turn=180,
     step=10,
 )
-# The paper's font sizes, 60 to 150, are pixels of a side that it does not state; taken as 224.
+# The paper's font sizes, 60 to 150, are pixels; the side is taken as 224.
 CHARS = World(
     "chars",
     tuple(c for c in GLYPHS if c in "abcde01234"),
