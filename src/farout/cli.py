@@ -228,8 +228,10 @@ def render(
 ) -> None:
     """Write SHAPES or CHARS to disk, with the table every image was drawn from.
 
-    The same command again goes on where it was stopped. `farout.load` reads what it writes: the folder (its splits
-    train, val and test), OUT/ood_hue, OUT/test.npz, or a table (OUT/test.parquet), from which it draws again.
+    The same command again goes on where it was stopped (an .npz file starts over). `farout.load` reads what it
+    writes: the folder of PNG files by its splits train, val and test (classes in the alphabet's order), OUT/ood_hue,
+    OUT/test.npz (classes in the paper's order), or a table, OUT/test.parquet, from which it draws again (give side and
+    font).
 
     Example: farout render shapes --out shapes64 --split test/id --side 64
     """
@@ -238,14 +240,20 @@ def render(
     from farout.data.export import export
     from farout.watch import watching
 
-    splits = split or ["train", "val", "test/id", *OUTLIER_SPLITS]
-    sets = [make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits]
-    with watching() as bar:
-        bar.total(sum(map(len, sets)))
-        for each, images in zip(splits, sets, strict=True):
-            folder = each.removeprefix("test/") if each != "test/id" else "test"
-            path = export(images, out / folder, form.value, partial(bar.advance, title=each))
-            typer.echo(f"{len(images):>9,} images  {path}")
+    splits = list(dict.fromkeys(split or ["train", "val", "test/id", *OUTLIER_SPLITS]))
+    sets = {each: make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write images to {out}: {error.strerror}; choose another folder with --out") from error
+    written = []
+    with _stoppable(), watching() as bar:
+        bar.total(sum(map(len, sets.values())))
+        for each, images in sets.items():
+            folder = out / ("test" if each == "test/id" else each.removeprefix("test/"))
+            written.append((len(images), export(images, folder, form.value, partial(bar.advance, title=each))))
+    for count, path in written:
+        typer.echo(f"{count:>9,} images  {path}")
 
 
 @app.command()
@@ -275,12 +283,8 @@ def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, pl
     folder = out or Path("runs") / spec.name
     count = workers if workers is not None else os.cpu_count() or 1
     paths = tuple(str(path.resolve()) for path in plugins or ())
-    try:
-        with watching() as bar:
-            result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
-    except KeyboardInterrupt as stopped:
-        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
-        raise typer.Exit(143 if isinstance(stopped, Terminated) else 130) from None
+    with _stoppable(), watching() as bar:
+        result = farout.run(spec, folder, workers=count, device=device, plugins=paths, watcher=bar)
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
@@ -291,6 +295,16 @@ def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, pl
         typer.echo(f"the tracebacks are in the report (farout report {folder}); the same command tries again", err=True)
         raise typer.Exit(1)
     return result
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end in a word and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
+        raise typer.Exit(143 if isinstance(stopped, Terminated) else 130) from None
 
 
 def _spec(path: Path, budget: BudgetName | None) -> StudySpec:

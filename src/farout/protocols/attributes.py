@@ -179,7 +179,7 @@ def _overview(middle: pd.DataFrame) -> Table:
         caption += (
             " Rotation: solids and letters turn further than inliers; flat shapes, which take all angles, do not."
         )
-    return Table("attributes_auroc", "AUROC by shifted attribute", caption, wide)
+    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, wide)
 
 
 def _medians(middle: pd.DataFrame) -> list[Table]:

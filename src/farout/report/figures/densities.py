@@ -31,7 +31,9 @@ def _curves(ax: Axes, curves: dict[str, NDArray[np.float64]], colors: dict[str, 
     everything = np.concatenate(list(curves.values())).clip(-LARGEST, LARGEST)
     low, high = np.quantile(everything, [0.005, 0.995])
     least = 1e-5 * max(abs(low), abs(high), 1 / LARGEST)  # narrower cannot be drawn
-    edges = np.linspace(low, high if high - low > least else low + max(1, least), BINS + 1)
+    if high - low <= least:
+        low, high = (low, low + max(1, least)) if high == low else (low - least, high + least)
+    edges = np.linspace(low, high, BINS + 1)
     for name, scores in curves.items():
         shares = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
         inliers = name == "inliers"
