@@ -14,6 +14,7 @@ from farout import metrics
 from farout.data.scenes.worlds import ATTRIBUTES
 from farout.protocols import Attributes, plan
 from farout.protocols.summary import HeatMap, Histograms, Summary
+from farout.report.html import render
 from farout.study.scoring import ScoreCell
 from farout.study.spec import Budget, StudySpec
 from farout.study.study import from_spec
@@ -208,6 +209,7 @@ def test_scores_are_stored_with_attributes(tmp_path: Path) -> None:
         ("hue", "shift must list scenarios"),
         ([], "shift must list scenarios"),
         ([[]], "a scenario must shift something"),
+        ([5], "a scenario is an attribute or a list of them, got 5"),
     ],
 )
 def test_wrong_shifts(shift: Any, message: str) -> None:
@@ -250,3 +252,31 @@ def test_a_detector_of_color_sees_the_hue_and_not_the_class() -> None:
     assert clean["hue"] > 0.99
     assert abs(clean["class"] - 0.5) < 0.1
     assert clean["hue+class"] > 0.99
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_run_without_clean_images_still_gives_a_report(tmp_path: Path, count: int) -> None:
+    """Figures that cannot be had are dashes, and nobody is dropped."""
+    outcomes: dict[Subject, dict[str, Outcome]] = {
+        subject: {images: values[:count] for images, values in scores(subject).items() if values is not None}
+        for subject in SUBJECTS[:2]
+    }
+    run = write_run(tmp_path, outcomes, protocol="attributes", attributes=lambda n: {"severity": np.ones(n, np.int64)})
+    shown = Attributes().summarise(run)
+    assert shown.tables[0].frame["detector"].tolist() == ["a", "b"]
+    assert shown.tables[0].frame["hue"].isna().all()
+    assert "Which attribute breaks the detector" in render(run)
+
+
+def test_inliers_of_another_split(tmp_path: Path) -> None:
+    study = spec(tmp_path, inliers={"test": "shapes:val"}, outliers=["noise"])
+    with pytest.raises(ValueError, match="the inliers' test split must be test/id, got val"):
+        plan(from_spec(study))
+
+
+def test_detectors_without_a_network_have_a_name_in_the_figures(tmp_path: Path) -> None:
+    outcomes = {subject: scores(SUBJECTS[0]) for subject in (SUBJECTS[0], ("", "1", "mine"))}
+    shown = Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
+    assert set(shown.tables[0].frame["network"]) == {"n", "own networks"}
+    by_network = figure(shown, "by_network_clean")
+    assert list(by_network.panels["hue"].columns) == ["n", "own networks"]

@@ -268,14 +268,22 @@ def test_the_studies_that_come_with_us_can_be_read(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["shapes", "chars"])
 def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
-    """10 networks × 13 detectors × 4 test sets × 3 seeds, beside 30 trainings and 390 fits."""
+    """10 networks × 13 detectors × 4 test sets × 3 seeds, but for scale on the transformer; and trainings and fits."""
     from farout.protocols import plan
     from farout.study.engine import closure
     from farout.study.study import from_spec
 
     (path,) = [path for path in SHIPPED if path.stem == f"shapes_chars_{name}"]
     entries = plan(from_spec(StudySpec.read(path)))
-    assert len(entries) == 10 * 13 * 4 * 3
-    assert len(closure([entry.cell for entry in entries])) == 10 * 13 * 4 * 3 + 10 * 13 * 3 + 10 * 3
+    pairs = 10 * 13 - 1
+    assert len(entries) == pairs * 4 * 3
+    assert len(closure([entry.cell for entry in entries])) == pairs * 4 * 3 + pairs * 3 + 10 * 3
+    assert ("vit_tiny", "scale") not in {(entry.tags["network"], entry.tags["detector"]) for entry in entries}
     families = {entry.tags["network"].rstrip("0123456789_") for entry in entries}
     assert families == {"resnet", "vit_tiny", "densenet", "wrn"}
+
+
+def test_a_font_is_looked_for_beside_the_study(tmp_path: Path) -> None:
+    inliers = {"name": "chars", "options": {"font": "own.ttf", "side": 48}}
+    study = read(tmp_path, {**LEAST, "inliers": inliers})
+    assert study.inliers.test.options == {"font": str((tmp_path / "own.ttf").resolve()), "side": 48}

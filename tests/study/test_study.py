@@ -334,3 +334,52 @@ def test_a_seed_that_the_study_fixes_stays(ready: Any) -> None:
     study = ready(inliers=splits, outliers=["noise"], networks=TRAINED[:1], seeds=[1, 2], budget="full")
     prints = {trial.inliers.test.load().fingerprint for trial in study.trials}
     assert prints == {farout.load("shapes", seed=9, limit=40).fingerprint}
+
+
+def test_a_detector_that_cannot_read_a_network_is_left_out_and_named(ready: Any) -> None:
+    """scale takes features that are not negative; a transformer's are."""
+    networks = [*TRAINED[:1], {"name": "vit_tiny", "train": {"epochs": 1}}]
+    study = ready(networks=networks, detectors=["msp", "scale"], seeds=[1, 2], budget="full")
+    found = [(s.network, s.label, seed) for s, seed in subjects_of(study)]
+    pairs = [("net 0", "msp"), ("net 0", "scale"), ("vit_tiny", "msp")]
+    assert found == [(*pair, seed) for seed in (1, 2) for pair in pairs]
+    (cut,) = study.cuts
+    assert cut.startswith("scale on vit_tiny: scale takes features that are not negative")
+
+
+@pytest.mark.parametrize(
+    ("detector", "said"),
+    [
+        ("scale", "scale takes features that are not negative"),
+        ({"name": "vim", "dim": 300}, "vim"),
+        ({"name": "ash", "percentile": 99.9}, "ash: percentile=99.9 keeps none of 192 features"),
+    ],
+)
+def test_a_detector_that_no_network_suits_is_an_error_before_training(ready: Any, detector: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ready(networks=[{"name": "vit_tiny", "train": {"epochs": 1}}], detectors=["msp", detector])
+
+
+def test_equal_networks_are_not_taken_for_one_another(ready: Any) -> None:
+    network = {"name": "lenet", "train": {"epochs": 1}}
+    study = ready(networks=[network, network], budget="quick")
+    assert [subject.network for subject, _ in subjects_of(study)] == ["lenet"]
+
+
+def test_other_images_test_stored_networks_and_image_detectors_again(
+    ready: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = {"name": "lenet", "weights": str(lenet_weights(tmp_path, classes=8))}
+    splits = {split: {"name": "shapes", "split": split, "limit": 40} for split in ("train", "val", "test")}
+    detectors = ["msp", register(monkeypatch, Brightness)]
+    study = ready(
+        inliers=splits, outliers=["noise"], networks=[stored], detectors=detectors, seeds=[1, 2], budget="full"
+    )
+    assert [seed for _, seed in subjects_of(study)] == [1, 1, 2, 2]
+    toy = ready(detectors=detectors, seeds=[1, 2], budget="full")
+    assert [seed for _, seed in subjects_of(toy)] == [1, 1]
+
+
+def test_epochs_that_a_budget_leaves_out_are_named(ready: Any) -> None:
+    study = ready(networks=[{"name": "lenet", "train": {"epochs": 30}}], budget="standard")
+    assert study.cuts == ["20 of 30 epochs of training"]
