@@ -7,19 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from farout.core import Activations, Detector, PostHoc
+from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.detectors.catalog import catalog
 from farout.detectors.labels import label
-from farout.detectors.passes import forward
-from farout.networks import Network
 from farout.registry import UnknownName
-from farout.rng import numpy_generator
 from farout.study.budget import SHARED
+from farout.study.cuts import drop_unsuited, within_budget
 from farout.study.fitting import FitCell
 from farout.study.sources import (
     CutImages,
@@ -118,55 +113,10 @@ def from_spec(spec: StudySpec) -> Study:
     cut, cuts = within_budget(spec)
     trials = [_trial(cut, seed) for seed in cut.seeds]
     study = Study(
-        spec.name, trials, spec.protocols, spec.budget, spec.model_dump(mode="json"), [*cuts, *_drop_unsuited(trials)]
+        spec.name, trials, spec.protocols, spec.budget, spec.model_dump(mode="json"), [*cuts, *drop_unsuited(trials)]
     )
     study.check()
     return study
-
-
-def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
-    """The study without the seeds and the networks to be trained that its budget leaves out; and which those are."""
-    shared, cuts = SHARED[spec.budget], []
-    trained = [place for place, network in enumerate(spec.networks) if network.train]
-    left_out = trained[shared.trained_networks :] if shared.trained_networks else []
-    seeds = spec.seeds[: shared.seeds]
-    if left_out:
-        names = ", ".join(spec.networks[place].label or spec.networks[place].name for place in left_out)
-        cuts.append(f"{len(left_out)} of {len(trained)} networks to be trained: {names}")
-    if seeds != spec.seeds:
-        cuts.append(f"{len(spec.seeds) - len(seeds)} of {len(spec.seeds)} seeds")
-    epochs = max((network.train.epochs for network in spec.networks if network.train), default=0)
-    if shared.epochs and epochs > shared.epochs:
-        cuts.append(f"{epochs - shared.epochs} of {epochs} epochs of training")
-    networks = [network for place, network in enumerate(spec.networks) if place not in left_out]
-    return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
-
-
-def _drop_unsuited(trials: list[Trial]) -> list[str]:
-    """Take out the detectors that cannot read one of several networks, and say which; an error where none suits."""
-    subjects = [subject for subject in trials[0].subjects if isinstance(subject, PostHocSubject)]
-    samples = {subject.network: subject.fit.network for subject in subjects}
-    activations = {
-        name: _sample(source.preview(), trials[0].inliers.test.about.shape) for name, source in samples.items()
-    }
-    reasons: dict[tuple[str, str], str] = {}
-    for subject in subjects:
-        try:
-            subject.fit.detector.check_network(activations[subject.network])
-        except ValueError as error:
-            reasons[subject.network, subject.label] = str(error)
-    for name in dict.fromkeys(subject.label for subject in subjects):
-        if all((subject.network, name) in reasons for subject in subjects if subject.label == name):
-            raise ValueError(next(reason for (_, detector), reason in reasons.items() if detector == name))
-    for trial in trials:
-        trial.subjects[:] = [s for s in trial.subjects if (s.network, s.label) not in reasons]
-    return [f"{detector} on {network}: {reason}" for (network, detector), reason in reasons.items()]
-
-
-def _sample(network: Network, shape: tuple[int, int, int]) -> Activations:
-    """What a few images of noise leave in a network."""
-    noise = numpy_generator(0, "sample").random((2, *shape), np.float32)
-    return forward(network, torch.from_numpy(noise), frozenset({"logits", "features", "head"}))
 
 
 def _trial(spec: StudySpec, seed: int) -> Trial:
