@@ -87,7 +87,7 @@ def _arrays(path: Path) -> dict[str, Any]:
 def test_each_costs_two_passes_more_and_the_others_share_one(weights: str, tmp_path: Path, forwards: list[int]) -> None:
     farout.run(spec(weights, ["msp", "ash", "gradnorm", "vim"]), tmp_path / "shared")
     shared = sum(forwards)
-    assert shared == 150 * 3 + 70
+    assert shared == 2 + 150 * 3 + 70  # two of noise: can ash and vim read the network?
     forwards.clear()
     farout.run(spec(weights, [*ODINS, "ash", "gradnorm", "vim"]), tmp_path / "both")
     assert sum(forwards) == shared + 2 * 2 * (150 + 150 + 70)

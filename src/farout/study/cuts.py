@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from farout.core import Activations
+from farout.core import Activations, PostHoc
 from farout.detectors.passes import forward
 from farout.networks import Network
 from farout.rng import numpy_generator
@@ -40,22 +40,31 @@ def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
 def drop_unsuited(trials: list[Trial]) -> list[str]:
     """Take out the detectors that cannot read one of several networks, and say which; an error where none suits."""
     subjects = [subject for subject in trials[0].subjects if isinstance(subject, PostHocSubject)]
-    samples = {subject.network: subject.fit.network for subject in subjects}
-    activations = {
-        name: _sample(source.preview(), trials[0].inliers.test.about.shape) for name, source in samples.items()
-    }
-    reasons: dict[tuple[str, str], str] = {}
-    for subject in subjects:
-        try:
-            subject.fit.detector.check_network(activations[subject.network])
-        except ValueError as error:
-            reasons[subject.network, subject.label] = str(error)
+    reasons = _reasons([s for s in subjects if _is_choosy(s.fit.detector)], trials[0].inliers.test.about.shape)
     for name in dict.fromkeys(subject.label for subject in subjects):
         if all((subject.network, name) in reasons for subject in subjects if subject.label == name):
             raise ValueError(next(reason for (_, detector), reason in reasons.items() if detector == name))
     for trial in trials:
         trial.subjects[:] = [s for s in trial.subjects if (s.network, s.label) not in reasons]
     return [f"{detector} on {network}: {reason}" for (network, detector), reason in reasons.items()]
+
+
+def _is_choosy(detector: PostHoc) -> bool:
+    """Are there networks that it cannot read?"""
+    return type(detector).check_network is not PostHoc.check_network
+
+
+def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dict[tuple[str, str], str]:
+    """Why detectors cannot read networks, by network and detector."""
+    reasons: dict[tuple[str, str], str] = {}
+    sources = {subject.network: subject.fit.network for subject in subjects}
+    samples = {name: _sample(source.preview(), shape) for name, source in sources.items()}
+    for subject in subjects:
+        try:
+            subject.fit.detector.check_network(samples[subject.network])
+        except ValueError as error:
+            reasons[subject.network, subject.label] = str(error)
+    return reasons
 
 
 def _sample(network: Network, shape: tuple[int, int, int]) -> Activations:
