@@ -124,8 +124,8 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
     strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
     caption = (
         "The images that the best detector gets most wrong, or comes closest to. Rank: the share of inliers that score "
-        "below the outlier; 0 % means that no inlier looks more normal, 100 % that all do. Corrupted images, where there "
-        "are some, take part."
+        "below the outlier; 0 % means that no inlier looks more normal, 100 % that all do. Corrupted images take part, "
+        "where there are some."
     )
     return Gallery("failures", "Worst failures", caption, strips)
 
