@@ -1,7 +1,7 @@
 """All measurements, one after the other: `make bench`."""
 
-from benchmarks import engine, metrics, panel, rendering, startup
+from benchmarks import engine, metrics, peers, rendering, startup
 
 if __name__ == "__main__":
-    for part in (startup, metrics, panel, rendering, engine):
+    for part in (startup, metrics, rendering, engine, peers):
         part.main()

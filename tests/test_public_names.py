@@ -30,7 +30,7 @@ HOMES = {
     "shift": "farout.shifts",
     "stress": "farout.stressing",
 }
-FOLDERS = ("data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
+FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
 
 
 @pytest.mark.parametrize(("name", "home"), HOMES.items())
@@ -83,6 +83,7 @@ def test_the_version_is_the_packages() -> None:
         ("protocols", {"attributes", "clean"}),
         ("shifts", {"gaussian_noise", "glass_blur", "spatter", "saturate"}),
         ("variations", {"attributes"}),
+        ("adapters", {"estimator", "function", "http", "onnx"}),
     ],
 )
 def test_every_family_names_its_members(family: str, names: set[str]) -> None:

@@ -233,7 +233,7 @@ def test_an_unfitted_panel_without_anything_to_fit_on(panel: farout.Panel) -> No
     ("arguments", "error", "said"),
     [
         ((Bright, INLIERS), TypeError, "expected a detector, got the class Bright; make one: Bright"),
-        ((lambda images: images, INLIERS), TypeError, "expected a farout.Detector or a farout.Panel, got function"),
+        ((nn.Flatten(), INLIERS), TypeError, "expected a farout.Detector or a farout.Panel, got Flatten"),
         (("msp", INLIERS), TypeError, "expected a farout.Detector or a farout.Panel, got str"),
         ((Bright(), np.zeros((3, 8, 8), np.uint8)), TypeError, "inliers: expected a farout.ImageSet, a name or a path"),
         ((Bright(), None), TypeError, "inliers: expected .* got NoneType"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from farout import data, detectors, metrics, networks, protocols, shifts, variations
+    from farout import adapters, data, detectors, metrics, networks, protocols, shifts, variations
     from farout.battery import check
     from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift, Variation
     from farout.data import load
@@ -41,7 +41,7 @@ _HOMES = {
     "shift": "shifts",
     "stress": "stressing",
 }
-_FOLDERS = ("data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
+_FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
 
 __all__ = [
     "Activations",
@@ -55,6 +55,7 @@ __all__ = [
     "Result",
     "Shift",
     "Variation",
+    "adapters",
     "check",
     "data",
     "detectors",

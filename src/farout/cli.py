@@ -51,6 +51,7 @@ class Family(StrEnum):
     protocols = "protocols"
     shifts = "shifts"
     variations = "variations"
+    adapters = "adapters"
 
 
 class DrawnName(StrEnum):
@@ -111,7 +112,7 @@ def list_(
 @app.command()
 def check(
     detector: Annotated[
-        str, typer.Argument(help="A known detector's name, or file.py:Name for a class or object of yours.")
+        str, typer.Argument(help="A known detector's name, or file.py:Name for a class, object or function of yours.")
     ],
     data: Annotated[
         str | None, typer.Option(help="Inliers to try it on: a name, an .npz file or a folder.", show_default="toy")
@@ -122,11 +123,14 @@ def check(
     Example: farout check mine.py:Mine
     """
     import farout
+    from farout.adapters.function import FUNCTIONS, Function
     from farout.detectors.catalog import catalog
     from farout.plugins import named_object
 
     with _users_code():
         subject = named_object(detector) if ":" in detector or detector.endswith(".py") else catalog[detector]
+    if isinstance(subject, FUNCTIONS):
+        subject = Function(subject)
     findings = farout.check(subject, farout.load(data) if data else None)
     for finding in findings:
         mark = typer.style("failed", fg="red") if finding.problem else typer.style("ok    ", fg="green")
@@ -338,6 +342,7 @@ def _users_code() -> Iterator[None]:
 
 def _listed(family: Family) -> list[tuple[str, str]]:
     """Names of a family with the first line of each one's docstring."""
+    from farout.adapters import ADAPTERS
     from farout.data.catalog import DATASETS
     from farout.detectors.catalog import catalog
     from farout.networks import NETWORKS
@@ -349,6 +354,7 @@ def _listed(family: Family) -> list[tuple[str, str]]:
     load_entry_points()
     registries: dict[str, Registry[Any]] = {
         "detectors": catalog,
+        "adapters": ADAPTERS,
         "networks": NETWORKS,
         "datasets": DATASETS,
         "protocols": PROTOCOLS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -153,6 +153,10 @@ class Head(NamedTuple):
         return Head(self.weight.to(device), self.bias.to(device))
 
 
+PER_BLOCK = ("blocks", "means", "grams")
+"""What can be read of every block: its output, or statistics taken in the forward pass."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Activations:
     """What one forward pass leaves behind, for a batch or for a whole set."""
@@ -160,28 +164,39 @@ class Activations:
     logits: Tensor  # [B, C]
     features: Tensor  # [B, D]: the input of the last linear layer
     blocks: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    """What the blocks gave, by name."""
     head: Head | None = None
-    """The last linear layer; None where the activations come without a network."""
+    """The last linear layer; None where there is no single one, or no network."""
+    means: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    """By block, its output averaged over all places: [B, C] float64."""
+    grams: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    """By block, the row sums of its Gram matrices of five orders: [B, 5, C] float64."""
+    members: Tensor | None = None
+    """The logits of an ensemble's members, [B, M, C]."""
 
     def __len__(self) -> int:
         return len(self.logits)
 
-    def __getitem__(self, part: slice) -> Activations:
-        blocks = {name: block[part] for name, block in self.blocks.items()}
-        return Activations(self.logits[part], self.features[part], blocks, self.head)
+    def __getitem__(self, part: slice | Tensor) -> Activations:
+        return self._each(lambda rows: rows[part])
 
     def to(self, device: torch.device) -> Activations:
         """The same on another device."""
-        blocks = {name: block.to(device) for name, block in self.blocks.items()}
-        head = self.head and self.head.to(device)
-        return Activations(self.logits.to(device), self.features.to(device), blocks, head)
+        moved = self._each(lambda rows: rows.to(device))
+        return dataclasses.replace(moved, head=self.head and self.head.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Activations:
+        """The same with every table of rows changed."""
+        tables = {kind: {name: change(rows) for name, rows in getattr(self, kind).items()} for kind in PER_BLOCK}
+        members = None if self.members is None else change(self.members)
+        return Activations(change(self.logits), change(self.features), head=self.head, members=members, **tables)
 
     def last_layer(self, who: str) -> Head:
         """The head; an error that names the detector where there is none."""
         if self.head is None:
             raise ValueError(
-                f"{who} reads the network's last layer, and these activations come without one: "
-                "give Activations(..., head=network.head)"
+                f"{who} reads the network's last layer, and these activations come without one: an ensemble has none; "
+                "for a single network give Activations(..., head=network.head)"
             )
         return self.head
 
@@ -205,12 +220,11 @@ class PostHoc(ABC):
     version: ClassVar[int] = 1
     """Bumped by hand when the same parameters give other scores."""
     needs: ClassVar[frozenset[str]] = frozenset({"logits"})
-    """What it reads: "logits", "features", "blocks", "head"."""
+    """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means" or "grams"."""
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
-    perturbs: ClassVar[bool] = False
-    """Does it look at other images than the given ones, which `perturb` makes? Then `score` reads those images'
-    activations, from a pass of its own; `fit` reads those of the images as they are."""
+    supervised: ClassVar[bool] = False
+    """Can it learn from outliers too, by `supervise`? Where none are given `fit` must do."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -228,9 +242,19 @@ class PostHoc(ABC):
         """Learn from inliers; fitting again forgets the first fit."""
         return self
 
-    def perturb(self, network: Network, images: Tensor) -> Tensor:
-        """The images it looks at, made from the given ones; called with gradients on and the network evaluating."""
-        return images
+    def supervise(self, inliers: Activations, outliers: Activations) -> None:
+        """Learn how to tell outliers from inliers, after `fit`, from what `score` will read of either."""
+        raise NotImplementedError(f"{type(self).__name__} must define supervise, or set supervised = False")
+
+    @property
+    def perturbs(self) -> bool:
+        """Does it look at other images than the given ones? Then `score` reads what `look` sees; `fit` never does."""
+        return False
+
+    def look(self, network: Network, images: Tensor) -> Activations:
+        """What it reads of the images, by passes of its own; called with the network evaluating."""
+        activations: Activations = network(images, needs=self.needs)
+        return activations
 
     @abstractmethod
     def score(self, activations: Activations) -> Tensor:

@@ -10,10 +10,10 @@ import sys
 import sysconfig
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 
 import numpy as np
 import torch
@@ -47,10 +47,88 @@ def code_of(cls: type) -> Json | None:
         found: dict[tuple[FunctionType, str], Json] = {}
         for function in _methods(cls):
             _read(function, found)
-        reads = sorted(canonical([f"{f.__qualname__}:{name}", value]) for (f, name), value in found.items())
+        reads = _sorted_reads(found)
         return {"source": digest(sources(cls)), "holds": _plain(_class_attributes(cls)), "reads": reads}
     except (OSError, TypeError, ValueError, RecursionError):
         return None
+
+
+def own_code_of(cls: type) -> Json | None:
+    """As `code_of`, but classes of installed libraries that it derives from are told by name and version."""
+    own = [part for part in cls.__mro__ if _is_own(part)]
+    theirs = [part for part in cls.__mro__ if is_users(part) and part not in own]
+    try:
+        found: dict[tuple[FunctionType, str], Json] = {}
+        for function in _functions(member for part in own for member in vars(part).values()):
+            _read(function, found)
+        return {
+            "source": digest([inspect.getsource(part) for part in own]),
+            "holds": _plain({key: value for part in reversed(own) for key, value in _held(part)}),
+            "reads": _sorted_reads(found),
+            "from": [[part.__module__, part.__qualname__, _version(part)] for part in theirs],
+        }
+    except (OSError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def describe_function(function: object) -> Json | None:
+    """What a function, a bound method or a partial is: source, what it reads from outside, what it is bound to.
+
+    None where no honest answer can be had.
+    """
+    try:
+        match function:
+            case partial():
+                inner = describe_function(function.func)
+                return inner and {"partial": inner, "given": _plain([function.args, dict(function.keywords)])}
+            case MethodType():
+                inner = describe_function(function.__func__)
+                owner = describe_held({"": function.__self__})
+                return inner and owner and {"method": inner, "of": owner}
+            case FunctionType():
+                return _code_of_function(function)
+    except (OSError, TypeError, ValueError, RecursionError):
+        pass
+    return None
+
+
+def describe_held(attributes: Mapping[str, object]) -> Json | None:
+    """What an object holds, where modules, arrays, data, functions and objects of the user's are told; else None."""
+    held = {}
+    for key, value in attributes.items():
+        try:
+            held[key] = _plain(value)
+        except (OSError, TypeError, ValueError, RecursionError):
+            if isinstance(value, FunctionType | MethodType | partial):
+                held[key] = describe_function(value)
+            else:  # a library's object may have a state that Python does not show
+                held[key] = describe(value) if _is_own(type(value)) else None
+            if held[key] is None:
+                return None
+    return held
+
+
+def _code_of_function(function: FunctionType) -> Json:
+    """Every layer of a decorated function; one of ours, Python's or torch's by its name."""
+    layers, found = [], dict[tuple[FunctionType, str], Json]()
+    layer: object = function
+    while isinstance(layer, FunctionType):
+        if layer.__globals__.get("__name__", "").split(".")[0] in KNOWN:
+            layers.append(f"{layer.__globals__['__name__']}.{layer.__qualname__}")
+        else:
+            layers.append(digest([inspect.getsource(layer.__code__), *_nameless(layer.__code__)]))
+            _read(layer, found)
+        layer = getattr(layer, "__wrapped__", None)
+    return {"name": function.__qualname__, "source": layers, "reads": _sorted_reads(found)}
+
+
+def _nameless(code: CodeType) -> list[str]:
+    """What tells a lambda from others in its line, since a source is whole lines."""
+    if code.co_name != "<lambda>":
+        return []
+    inner = [part for const in code.co_consts if isinstance(const, CodeType) for part in _nameless(const)]
+    consts = [repr(const) for const in code.co_consts if not isinstance(const, CodeType)]
+    return [code.co_code.hex(), *consts, *code.co_names, *inner]
 
 
 @lru_cache(maxsize=64)
@@ -66,14 +144,24 @@ def unknown_code(cls: type) -> str:
 
 def _class_attributes(cls: type) -> dict[str, object]:
     """What a user's classes hold besides functions."""
+    return {key: value for part in reversed(cls.__mro__) if is_users(part) for key, value in _held(part)}
+
+
+def _held(part: type) -> Iterator[tuple[str, object]]:
+    """What one class itself holds besides functions."""
     skipped = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
-    members = ((key, value) for part in reversed(cls.__mro__) if is_users(part) for key, value in vars(part).items())
-    return {key: value for key, value in members if not key.startswith("_") and not isinstance(value, skipped)}
+    members = vars(part).items()
+    return ((key, value) for key, value in members if not key.startswith("_") and not isinstance(value, skipped))
 
 
 def _methods(cls: type) -> Iterator[FunctionType]:
     """The functions of the user's classes that `cls` is made of."""
-    for member in (member for part in cls.__mro__ if is_users(part) for member in vars(part).values()):
+    return _functions(member for part in cls.__mro__ if is_users(part) for member in vars(part).values())
+
+
+def _functions(members: Iterable[object]) -> Iterator[FunctionType]:
+    """The functions among a class's members."""
+    for member in members:
         for name in ("__func__", "fget", "fset", "func"):  # static and class methods, properties, cached ones
             member = getattr(member, name, None) or member
         if isinstance(member, FunctionType):
@@ -93,7 +181,7 @@ def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -
             continue
         value = outside[name]
         if isinstance(value, type | FunctionType):
-            if is_users(value) and not _is_installed(getattr(sys.modules.get(value.__module__), "__file__", None)):
+            if _is_own(value):
                 found[key] = digest(sources(value) if isinstance(value, type) else inspect.getsource(value))
                 for inner in _methods(value) if isinstance(value, type) else [inspect.unwrap(value)]:
                     _read(inner, found)
@@ -105,11 +193,25 @@ def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -
             found[key] = _plain(value)
 
 
+def _sorted_reads(found: dict[tuple[FunctionType, str], Json]) -> list[str]:
+    return sorted(canonical([f"{f.__qualname__}:{name}", value]) for (f, name), value in found.items())
+
+
 def _outer_names(code: CodeType) -> set[str]:
     """The global and closure variables that code reads, inner functions included."""
     loads = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
     names = {step.argval for step in dis.get_instructions(code) if step.opname in loads}
     return names.union(*(_outer_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _version(cls: type) -> str:
+    """The version of the library that a class comes from, where it says so."""
+    return str(getattr(sys.modules.get(cls.__module__.split(".")[0]), "__version__", ""))
+
+
+def _is_own(thing: type | FunctionType) -> bool:
+    """Is this class or function one of the user's files', and no installed library's?"""
+    return is_users(thing) and not _is_installed(getattr(sys.modules.get(thing.__module__), "__file__", None))
 
 
 def _is_installed(file: str | None) -> bool:

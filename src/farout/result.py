@@ -37,6 +37,11 @@ class Result:
         """The stored plan and scores."""
         return Results(self.path)
 
+    @property
+    def notes(self) -> list[str]:
+        """What people must know to read the results right: how detectors were tuned, and on what."""
+        return self.results.notes
+
     def table(self, name: str | None = None) -> pd.DataFrame:
         """A table by name; without one, the detailed table of the first protocol."""
         found = {table.name: table.frame for table in tables(self.results)}

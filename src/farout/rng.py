@@ -7,6 +7,7 @@ import operator
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 
 def seed_of(seed: int, *path: str | int) -> int:
@@ -32,3 +33,10 @@ def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -
 def numpy_generator(seed: int, *path: str | int) -> np.random.Generator:
     """The numpy generator that belongs to this seed and path."""
     return np.random.default_rng(seed_of(seed, *path))
+
+
+def some(total: int, count: int) -> NDArray[np.int64]:
+    """At most `count` of the places below `total`, drawn with a fixed seed, in order."""
+    if total <= count:
+        return np.arange(total)
+    return np.sort(numpy_generator(0, "some", count).permutation(total)[:count])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
+from torch import Tensor
 
+from farout.adapters.function import FUNCTIONS, Function
 from farout.core import Detector, ImageSet, NotFitted
 from farout.detectors.panel import Member, Panel
 from farout.protocols import PROTOCOLS, check
@@ -23,7 +26,7 @@ EVERYWHERE = ("noise", "toy")
 
 
 def stress(
-    detector: Detector | Panel,
+    detector: Detector | Panel | Callable[[Tensor], Any],
     inliers: Images,
     outliers: Images | Sequence[Images] | None = None,
     *,
@@ -33,14 +36,18 @@ def stress(
 ) -> Result:
     """Put a detector through evaluation protocols; the result prints as a table with intervals.
 
-    detector: a `Detector`, or a `Panel` (all its members at the price of one).
+    detector: a `Detector`, a `Panel` (all its members at the price of one), or a function from images [B, C, H, W] in
+        [0, 1] to scores, larger = more outlying.
     inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a panel that is
         fitted already stays as it is); or an `ImageSet`, an .npz file or a folder: the detector is used as it is.
     outliers: one or several of the same; by default the outliers that come with the inliers, else built-in ones.
     protocols: "all" (those that can be had with these inliers) or names; budget: "quick", "standard" or "full".
     out: a folder that keeps the results.
     """
-    _check_types(detector, inliers, outliers)
+    if isinstance(detector, FUNCTIONS):
+        detector = Function(detector)
+    detector = _checked(detector)
+    _check_images(inliers, outliers)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
     names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
@@ -66,11 +73,15 @@ def stress(
         return run(study, out, watcher=bar)
 
 
-def _check_types(detector: object, inliers: object, outliers: object) -> None:
+def _checked(detector: object) -> Detector | Panel:
     if isinstance(detector, type):
         raise TypeError(f"expected a detector, got the class {detector.__name__}; make one: {detector.__name__}(…)")
     if not isinstance(detector, Detector | Panel):
         raise TypeError(f"expected a farout.Detector or a farout.Panel, got {type(detector).__name__}")
+    return detector
+
+
+def _check_images(inliers: object, outliers: object) -> None:
     several = list(outliers) if isinstance(outliers, Sequence) and not isinstance(outliers, str) else [outliers]
     for what, images in [("inliers", inliers), *(("outliers", item) for item in several if outliers is not None)]:
         if not isinstance(images, ImageSet | str | Path):
@@ -110,7 +121,7 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Su
     """The detector, or every member of the panel, fitted where there is something to fit on."""
     train = inliers.train.load() if inliers.train else None
     if isinstance(detector, Member):
-        detector = Panel(detector.panel.network, {detector.name: detector.panel.detectors[detector.name]})
+        detector = detector.panel.only(detector.name)
     if isinstance(detector, Panel):
         if not detector.fitted and train is not None:
             val = inliers.val.load() if inliers.val else None

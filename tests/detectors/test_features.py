@@ -1,4 +1,4 @@
-"""knn and mds against loops in float64, scikit-learn and scipy; the cases where features are degenerate."""
+"""knn, mds and rmds against loops in float64, scikit-learn and scipy; the cases where features are degenerate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from farout.core import Activations, NotFitted
-from farout.detectors import KNN, MDS
+from farout.core import Activations, NotFitted, PostHoc
+from farout.detectors import DN2, KNN, MDS, RMDS
+from farout.detectors.neighbours import Bank
 
 
 def reading(features: torch.Tensor) -> Activations:
@@ -100,8 +101,9 @@ def test_a_bank_of_many_blocks_is_one_bank(monkeypatch: pytest.MonkeyPatch) -> N
     bank, queries = draw(100, 6), draw(9, 6, seed=1)
     whole = knn(bank, queries, 20)
     for block in (1, 7, 36, 99):
-        monkeypatch.setattr(KNN, "BLOCK", block)
-        monkeypatch.setattr(KNN, "ROWS", 2)
+        monkeypatch.setattr(Bank, "BLOCK", block)
+        monkeypatch.setattr(Bank, "WIDENED", block)
+        monkeypatch.setattr(Bank, "QUERIES", 2)
         assert knn(bank, queries, 20) == pytest.approx(whole, rel=1e-14)
 
 
@@ -136,14 +138,14 @@ def test_knn_needs_k_training_images() -> None:
         KNN().fit(reading(draw(49, 3)), None)
 
 
-@pytest.mark.parametrize("detector", [KNN(), MDS()], ids=repr)
-def test_scoring_before_fitting_is_an_error(detector: KNN | MDS) -> None:
+@pytest.mark.parametrize("detector", [KNN(), DN2(), MDS(), RMDS()], ids=repr)
+def test_scoring_before_fitting_is_an_error(detector: PostHoc) -> None:
     with pytest.raises(NotFitted, match=f"{detector.name} is not fitted: call fit on the inliers' train split"):
         detector.score(reading(draw(2, 3)))
 
 
-@pytest.mark.parametrize("detector", [KNN(k=2), MDS()], ids=repr)
-def test_no_rows_give_no_scores(detector: KNN | MDS) -> None:
+@pytest.mark.parametrize("detector", [KNN(k=2), DN2(), MDS(), RMDS()], ids=repr)
+def test_no_rows_give_no_scores(detector: PostHoc) -> None:
     detector.fit(reading(draw(30, 4)), torch.arange(30) % 3)
     scores = detector.score(reading(torch.empty(0, 4)))
     assert scores.shape == (0,)
@@ -166,6 +168,71 @@ def test_mds_agrees_with_scikit_learn_for_one_class() -> None:
 def test_mds_of_long_tables_is_that_of_short_ones() -> None:
     train, labels, queries = draw(1500, 4), [i // 400 for i in range(1500)], draw(5, 4, seed=1)
     assert mds(train, labels, queries) == pytest.approx(slow_mds(train, labels, queries), rel=1e-9)
+
+
+def slow_rmds(train: torch.Tensor, labels: Sequence[int], queries: torch.Tensor) -> list[float]:
+    """The nearest class's distance less that of one class of all."""
+    nearest, background = slow_mds(train, labels, queries), slow_mds(train, [0] * len(labels), queries)
+    return [near - far for near, far in zip(nearest, background, strict=True)]
+
+
+def rmds(train: torch.Tensor, labels: Sequence[int], queries: torch.Tensor) -> list[float]:
+    return RMDS().fit(reading(train), torch.tensor(labels)).score(reading(queries)).tolist()
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_rmds_is_the_distance_to_the_nearest_class_less_that_to_all(offset: float) -> None:
+    labels = [3 * (i % 4) for i in range(1500)]
+    train = offset + draw(1500, 6) @ draw(6, 6, seed=1) + 5 * draw(10, 6, seed=2)[labels]
+    queries = offset + 4 * draw(20, 6, seed=3)
+    assert rmds(train, labels, queries) == pytest.approx(slow_rmds(train, labels, queries), rel=1e-9)
+
+
+def test_rmds_of_two_classes_by_hand() -> None:
+    """Classes {−3, −1} and {1, 3}: variance 1 within, 5 in all around 0."""
+    train, queries = torch.tensor([[-3.0], [-1], [1], [3]]), torch.tensor([[0.0], [2], [-2], [10]])
+    assert rmds(train, [0, 0, 1, 1], queries) == pytest.approx([4 - 0, 0 - 4 / 5, 0 - 4 / 5, 64 - 100 / 5], rel=1e-14)
+
+
+def test_rmds_does_not_change_with_the_basis_of_the_features() -> None:
+    train, labels, queries = draw(90, 5) + 2, [i % 3 for i in range(90)], draw(9, 5, seed=1)
+    basis = torch.tensor(np.linalg.qr(draw(5, 5, seed=2).numpy())[0]) @ torch.diag(torch.tensor([1.0, 10, 0.1, 3, 7]))
+    turned = rmds(train.double() @ basis.double(), labels, queries.double() @ basis.double())
+    assert turned == pytest.approx(rmds(train, labels, queries), rel=1e-9)
+
+
+def test_rmds_needs_classes() -> None:
+    with pytest.raises(ValueError, match="rmds needs the class of every training image"):
+        RMDS().check_fit(20, False)
+    detector = RMDS()
+    with pytest.raises(ValueError, match=r"rmds compares classes with their union: give .* at least two classes"):
+        detector.fit(reading(draw(20, 3)), torch.zeros(20, dtype=torch.long))
+    assert not detector.state
+    with pytest.raises(ValueError, match=r"rmds: the features of 5 training images do not vary within 5 classes"):
+        rmds(draw(5, 3), range(5), draw(1, 3))
+
+
+@pytest.mark.parametrize("detector", [KNN(k=2), DN2(), MDS(), RMDS()], ids=repr)
+def test_features_to_fit_on_must_be_finite(detector: PostHoc) -> None:
+    train = draw(30, 4)
+    train[7, 2] = torch.nan
+    with pytest.raises(ValueError, match=f"{detector.name}: the features to fit on hold NaN or infinity"):
+        detector.fit(reading(train), torch.arange(30) % 3)
+
+
+@pytest.mark.parametrize("detector", [KNN(k=2), DN2(), MDS(), RMDS()], ids=repr)
+def test_rows_are_scored_one_by_one(detector: PostHoc) -> None:
+    """NaN stays in its row, a row scores alike in any company, gradients are right."""
+    detector.fit(reading(draw(100, 4)), torch.arange(100) % 3)
+    queries = draw(6, 4, seed=1)
+    scores = detector.score(reading(queries))
+    assert detector.score(reading(queries[2:3])).tolist() == pytest.approx(scores[2:3].tolist(), rel=1e-13)
+    queries[1, 3] = torch.nan
+    again = detector.score(reading(queries))
+    assert again.isnan().tolist() == [False, True, False, False, False, False]
+    assert again[2:].tolist() == pytest.approx(scores[2:].tolist(), rel=1e-13)
+    given = draw(3, 4, seed=2).double().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: detector.score(reading(x)), (given,))
 
 
 def _duplicated(train: torch.Tensor) -> torch.Tensor:
@@ -206,8 +273,8 @@ def test_one_image_per_class_is_too_few_for_mds() -> None:
         mds(draw(5, 3), range(5), draw(1, 3))
 
 
-@pytest.mark.parametrize("detector", [KNN(k=10), MDS()], ids=repr)
-def test_far_features_are_the_outliers(detector: KNN | MDS) -> None:
+@pytest.mark.parametrize("detector", [KNN(k=10), DN2(), MDS(), RMDS()], ids=repr)
+def test_far_features_are_the_outliers(detector: PostHoc) -> None:
     labels = torch.arange(300) % 3
     centers = 6 * torch.eye(3, 8)
     train, inliers = draw(300, 8) + centers[labels], draw(300, 8, seed=1) + centers[labels]

@@ -79,7 +79,7 @@ def test_without_a_step_odin_is_the_softmax_at_its_temperature() -> None:
 
 def test_odin_steps_towards_the_predicted_class_by_epsilon_and_past_the_edge() -> None:
     net, images = network(), pixels(9).round()
-    moved = ODIN(temperature=1.0, epsilon=0.002).perturb(net, images)
+    moved = ODIN(temperature=1.0, epsilon=0.002).perturbed(net, images)
     steps = ((moved - images) / 0.002).round()
     torch.testing.assert_close(moved, images + 0.002 * steps)
     assert set(steps.unique().tolist()) <= {-1.0, 0.0, 1.0}
@@ -104,7 +104,7 @@ def test_the_variants_differ_where_there_is_no_gradient() -> None:
             return logits
 
     net, images = Network(Center(), mean=MEAN, std=STD, side=None, head="body.7"), pixels(3)
-    paper, openood = (ODIN(variant=variant).perturb(net, images) for variant in ("paper", "openood"))  # type: ignore[arg-type]
+    paper, openood = (ODIN(variant=variant).perturbed(net, images) for variant in ("paper", "openood"))  # type: ignore[arg-type]
     assert torch.equal(paper[:, :, 0], images[:, :, 0])
     torch.testing.assert_close(openood[:, :, 0], images[:, :, 0] - 0.0014)
     inner = (..., slice(2, -2), slice(2, -2))
@@ -116,7 +116,7 @@ def test_odin_does_not_saturate_at_low_temperatures() -> None:
     """A float32 cross-entropy of these logits is 0, with a gradient of 0."""
     net, images = network(), pixels(6)
     net.module[-1].weight.data *= 500
-    assert (ODIN(temperature=1.0).perturb(net, images) != images).float().mean() > 0.9
+    assert (ODIN(temperature=1.0).perturbed(net, images) != images).float().mean() > 0.9
 
 
 def test_odin_leaves_the_network_as_it_was() -> None:
@@ -151,7 +151,7 @@ def test_gradients_reach_images_through_odin_with_its_step_held_fixed() -> None:
     net, given = network(), pixels(2).requires_grad_()
     score = Panel(net, [ODIN(epsilon=0.02, temperature=2.0)])["odin"].score(given)
     (gradient,) = torch.autograd.grad(score.sum(), given)
-    moved = ODIN(epsilon=0.02, temperature=2.0).perturb(net, given.detach()).requires_grad_()
+    moved = ODIN(epsilon=0.02, temperature=2.0).perturbed(net, given.detach()).requires_grad_()
     at_two = net(moved).logits.double() / 2
     (expected,) = torch.autograd.grad(MSP().score(Activations(at_two, at_two)).sum(), moved)
     torch.testing.assert_close(gradient, expected)

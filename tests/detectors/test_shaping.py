@@ -1,4 +1,4 @@
-"""react, ash and scale against loops written from the papers, and by hand in small cases."""
+"""react, ash, scale and dice against loops written from the papers, and by hand in small cases."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from farout.core import Activations, Head, NotFitted
-from farout.detectors import ASH, ReAct, Scale
+from farout.core import Activations, Head, NotFitted, PostHoc
+from farout.detectors import ASH, DICE, ReAct, Scale
 from farout.detectors.shaping import Shaping
 
 
@@ -141,6 +141,54 @@ def test_scale_refuses_negative_features() -> None:
         Scale().score(reading(features))
 
 
+def slow_dice(train: torch.Tensor, last: Head, percentile: float) -> Head:
+    """Contributions one by one, sorted; a weight is kept above the interpolated percentile."""
+    rows = train.tolist()
+    mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+    contributions = [[m * w for m, w in zip(mean, row, strict=True)] for row in last.weight.tolist()]
+    ordered = sorted(value for row in contributions for value in row)
+    place = (len(ordered) - 1) * percentile / 100
+    low = int(place)
+    limit = ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+    weight = [
+        [w if c > limit else 0.0 for w, c in zip(ws, cs, strict=True)]
+        for ws, cs in zip(last.weight.tolist(), contributions, strict=True)
+    ]
+    return Head(torch.tensor(weight), last.bias)
+
+
+@pytest.mark.parametrize("percentile", [10.0, 50.0, 90.0, 99.0])
+def test_dice_is_the_definition(percentile: float) -> None:
+    train, test = draw(1500, 30, seed=1) + 0.5, draw(12, 30)
+    sparse = slow_dice(train, head(), percentile)
+    detector = DICE(percentile=percentile).fit(reading(train), None)
+    assert torch.equal(detector.fitted("weight"), sparse.weight.double())
+    scores = detector.score(reading(test))
+    assert scores.dtype == torch.float64
+    assert scores.tolist() == pytest.approx(slow_energy(test.tolist(), sparse), rel=1e-10)
+
+
+def test_dice_by_hand() -> None:
+    """Mean features (1, 2): contributions ((3, 2), (−1, 8)); above their median 2.5 are 3 and 8."""
+    last = Head(torch.tensor([[3.0, 1], [-1, 4]]), torch.tensor([0.5, 0]))
+    train = reading(torch.tensor([[0.0, 1], [2, 3]]), last)
+    found = DICE(percentile=50.0).fit(train, None).score(reading(torch.tensor([[0.1, 0.2]]), last))
+    assert found.tolist() == pytest.approx(energy([[0.3 + 0.5, 0.8]]), rel=1e-7)
+
+
+def test_what_dice_cannot_fit_is_said() -> None:
+    with pytest.raises(ValueError, match=r"dice: percentile=90 keeps none of 120 weights.*features are all zero"):
+        DICE().fit(reading(torch.zeros(5, 30)), None)
+    with pytest.raises(ValueError, match="dice: percentile=90 keeps none of 1 weights"):
+        DICE().fit(reading(draw(5, 1), Head(torch.ones(1, 1), torch.zeros(1))), None)
+    with pytest.raises(ValueError, match="dice: the features to fit on hold NaN or infinity"):
+        DICE().fit(reading(draw(2, 30) / 0), None)
+    with pytest.raises(ValueError, match="dice reads the network's last layer"):
+        DICE().check_network(Activations(torch.zeros(5, 4), draw(5, 30)))
+    with pytest.raises(NotFitted, match="dice is not fitted: call fit on the inliers' train split first"):
+        DICE().score(reading(draw(2, 30)))
+
+
 @pytest.mark.parametrize("detector", [ReAct(), ASH(), Scale()], ids=repr)
 def test_shaping_needs_the_last_layer(detector: Shaping) -> None:
     features = draw(5, 30).relu()
@@ -151,8 +199,8 @@ def test_shaping_needs_the_last_layer(detector: Shaping) -> None:
         detector.score(Activations(torch.zeros(5, 4), features[:, :20], {}, head()))
 
 
-@pytest.mark.parametrize("detector", [ReAct(), ASH(kind="P"), ASH(kind="S"), ASH(kind="B"), Scale()], ids=repr)
-def test_shaping_and_rows(detector: Shaping) -> None:
+@pytest.mark.parametrize("detector", [ReAct(), ASH(kind="P"), ASH(kind="S"), ASH(kind="B"), Scale(), DICE()], ids=repr)
+def test_shaping_and_rows(detector: PostHoc) -> None:
     """NaN stays in its row, no rows give no scores, a row scores alike in any company, gradients are right."""
     features = draw(6, 30).relu()
     detector.fit(reading(features), None)
@@ -167,7 +215,7 @@ def test_shaping_and_rows(detector: Shaping) -> None:
 
 
 @pytest.mark.parametrize("percentile", [0.9, 0.0, 100.0, -5.0, math.nan])
-@pytest.mark.parametrize("make", [ReAct, ASH, Scale])
+@pytest.mark.parametrize("make", [ReAct, ASH, Scale, DICE])
 def test_a_percentile_is_in_percent(make: Any, percentile: float) -> None:
     with pytest.raises(ValueError, match=r"percentile must lie between 1 and 100 percent.*use 90 instead of 0\.9"):
         make(percentile=percentile)
@@ -186,8 +234,8 @@ def test_what_cannot_be_is_refused() -> None:
         ReAct().fit(reading(draw(2, 30) / 0), None)
 
 
-@pytest.mark.parametrize("detector", [ReAct(), ASH(kind="P"), ASH(kind="S"), ASH(kind="B"), Scale()], ids=repr)
-def test_weak_features_are_the_outliers(detector: Shaping) -> None:
+@pytest.mark.parametrize("detector", [ReAct(), ASH(kind="P"), ASH(kind="S"), ASH(kind="B"), Scale(), DICE()], ids=repr)
+def test_weak_features_are_the_outliers(detector: PostHoc) -> None:
     """Each class has eight features of its own; outliers have none."""
     labels = torch.arange(200) % 4
     last = Head(torch.eye(4).repeat_interleave(8, 1), torch.zeros(4))

@@ -39,7 +39,7 @@ def test_chunks_in_any_order_come_out_in_place(in_memory: int, monkeypatch: pyte
     [
         ({"logits"}, {"logits"}),
         ({"features"}, {"features"}),
-        ({"blocks", "logits"}, {"logits", "block:stage"}),
+        ({"blocks", "logits"}, {"logits", "blocks:stage"}),
         (set(), set()),
     ],
 )

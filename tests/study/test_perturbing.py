@@ -142,14 +142,14 @@ def test_kept_chunks_of_others_do_not_serve_one_that_joins(
     assert {detector for detector, _ in scores(tmp_path)} == {"msp", "odin", "odin(epsilon=0.05)"}
 
 
-def test_one_that_fails_to_perturb_leaves_the_others_be_and_is_tried_again(
+def test_one_that_fails_to_look_leaves_the_others_be_and_is_tried_again(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def perturb(self: Any, network: Any, images: Any) -> Any:
+    def look(self: Any, network: Any, images: Any) -> Any:
         raise ArithmeticError("no gradient")
 
     with monkeypatch.context() as patch:
-        patch.setattr(detectors.ODIN, "perturb", perturb)
+        patch.setattr(detectors.ODIN, "look", look)
         outcome = farout.run(spec(weights, ["msp", "odin"]), tmp_path).outcome
     assert "ArithmeticError: no gradient" in outcome.failed.values()
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}

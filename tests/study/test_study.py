@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import farout
+from farout.detectors import KNN, MSP
 from farout.protocols import plan
 from farout.registry import UnknownName
 from farout.study.fitting import FitCell
@@ -63,7 +64,7 @@ def test_what_a_study_holds(ready: Any, weights: str) -> None:
     assert [(subject.label, subject.network, seed) for subject, seed in subjects_of(study)] == [
         ("msp", "lenet", 0), ("knn", "lenet", 0), ("near", "lenet", 0),
     ]  # fmt: skip
-    assert [subject.fit.detector.params for subject, _ in subjects_of(study)] == [{}, {"k": 3}, {"k": 4}]
+    assert [subject.fit.detector for subject, _ in subjects_of(study)] == [MSP(), KNN(k=3), KNN(k=4)]
     network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.5)
     farout.networks.load_weights(network, weights)
     assert {subject.fit.network.identity() for subject, _ in subjects_of(study)} == {network.digest}

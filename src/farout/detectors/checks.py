@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import torch
+from torch import Tensor
+
 from farout.core import Activations
 
 Variant = Literal["paper", "openood"]
@@ -45,3 +48,19 @@ def check_finite(activations: Activations, who: str) -> None:
     for part in activations.chunks():
         if not part.features.isfinite().all():
             raise ValueError(f"{who}: the features to fit on hold NaN or infinity; are the network's weights sound?")
+
+
+def check_logits(activations: Activations, who: str) -> None:
+    """The logits to learn from make a softmax: no NaN, no +∞; −∞ masks a class, but not all."""
+    for part in activations.chunks():
+        if not part.logits.double().logsumexp(1).isfinite().all():
+            raise ValueError(f"{who}: the logits to fit on hold NaN or infinity; are the network's weights sound?")
+
+
+def check_classes(labels: Tensor, activations: Activations, who: str) -> None:
+    """Every label is a class of the network, one that no logit of −∞ rules out."""
+    count = activations.logits.shape[1]
+    if labels.min() < 0 or labels.max() >= count:
+        raise ValueError(f"{who}: labels run from {labels.min()} to {labels.max()}, the network has {count} classes")
+    if (activations.logits.gather(1, labels[:, None]) == -torch.inf).any():
+        raise ValueError(f"{who}: some images are of a class that the network rules out with a logit of −∞")

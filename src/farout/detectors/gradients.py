@@ -13,6 +13,7 @@ from farout.core import Activations, PostHoc
 from farout.detectors.catalog import register
 from farout.detectors.checks import Variant, check_positive, check_variant
 from farout.detectors.logits import log_odds, tail
+from farout.detectors.passes import with_gradients
 
 if TYPE_CHECKING:
     from farout.networks.network import Network
@@ -30,7 +31,6 @@ class ODIN(PostHoc):
     """
 
     name: ClassVar[str] = "odin"
-    perturbs: ClassVar[bool] = True
     temperature: float = 1000.0
     epsilon: float = 0.0014
     variant: Variant = "paper"
@@ -41,9 +41,19 @@ class ODIN(PostHoc):
         if not 0 <= self.epsilon < math.inf:
             raise ValueError(f"epsilon must be at least 0 and finite, got {self.epsilon}")
 
-    def perturb(self, network: Network, images: Tensor) -> Tensor:
+    @property
+    def perturbs(self) -> bool:
+        return True
+
+    def look(self, network: Network, images: Tensor) -> Activations:
+        with with_gradients():
+            images = self.perturbed(network, images)
+        return super().look(network, images)
+
+    def perturbed(self, network: Network, images: Tensor) -> Tensor:
+        """x' of every image x."""
         given = images.detach().requires_grad_()
-        logits = network(given, blocks=False).logits
+        logits = network(given, needs=()).logits
         if logits.shape[1] < 2:
             raise ValueError("odin needs a network with at least 2 classes, got 1: its softmax does not depend on x")
         (gradient,) = torch.autograd.grad(log_odds(logits.double() / self.temperature).sum(), given)

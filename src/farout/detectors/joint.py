@@ -10,8 +10,8 @@ from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split
 from farout.detectors.catalog import register
-from farout.detectors.checks import Variant, check_count, check_finite, check_variant
-from farout.detectors.features import unit
+from farout.detectors.checks import Variant, check_classes, check_count, check_finite, check_variant
+from farout.detectors.neighbours import unit
 from farout.rng import numpy_generator
 
 
@@ -177,10 +177,8 @@ class SHE(PostHoc):
         self.check_fit(len(activations), labels is not None)
         check_finite(activations, self.name)
         assert labels is not None
-        count = activations.logits.shape[1]
-        if labels.min() < 0 or labels.max() >= count:
-            raise ValueError(f"she: labels run from {labels.min()} to {labels.max()}, the network has {count} classes")
-        correct, everything = _class_sums(activations, labels, count)
+        check_classes(labels, activations, self.name)
+        correct, everything = _class_sums(activations, labels, activations.logits.shape[1])
         sums = torch.where(correct[:, -1:] > 0, correct, everything)
         self.state = {"means": sums[:, :-1] / sums[:, -1:].clamp(min=1)}
         return self

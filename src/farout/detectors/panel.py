@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from torch import Tensor
 
-from farout.core import (
-    Activations,
-    Detector,
-    ImageSet,
-    NotFitted,
-    PostHoc,
-    Scores,
-    Split,
-    as_images,
-    as_scores,
-    chunks,
-    finite,
-)
+from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, chunks, finite
+from farout.detectors import saved, tuning
 from farout.detectors.labels import label
-from farout.detectors.passes import forward, own_pass
-from farout.detectors.saved import facts_of, member, opened, state_digest
-from farout.detectors.table import Table, columns_of
+from farout.detectors.member import Member
+from farout.detectors.passes import forward, look
+from farout.detectors.supervision import check_outliers, supervise
+from farout.detectors.sweeps import Progress, needs_of, table_of
+from farout.detectors.thresholds import check_validation, p_values, threshold
+from farout.detectors.tuned import Tuned
+from farout.detectors.tuning import Grid
 from farout.networks.network import Network
 from farout.registry import unknown
 
-Progress = Callable[[int], None]
-"""Called with the number of images done since the last call."""
+__all__ = ["Member", "Panel"]
 
 
 class Panel:
@@ -53,26 +42,62 @@ class Panel:
         self.detectors = label(detectors)
         self.validation: Scores = {}
         """Scores of the inlier validation split, once fitted with one."""
+        self.tuned: dict[str, Tuned] = {}
+        """How the members were tuned that were."""
 
     def __repr__(self) -> str:
         return f"Panel({', '.join(self.detectors)})"
 
     def fit(
-        self, train: ImageSet | None = None, val: ImageSet | None = None, progress: Progress | None = None
+        self,
+        train: ImageSet | None = None,
+        val: ImageSet | None = None,
+        outliers: ImageSet | None = None,
+        progress: Progress | None = None,
     ) -> Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
-        With `val`, the scores on it are kept for `threshold`; a detector that looks at other images costs more passes.
+        With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
+        costs more passes. outliers: images that supervised detectors (mds_layers) may learn from; the others never
+        see them, and none of them may be tested on later.
         """
-        for split, images in (("train", train), ("val", val)):
-            self.check_fit(split, images)
+        self.check_splits(train, val)
+        check_outliers(self.detectors, outliers, val)
         self.validation = {}
         if train is not None and self.needs("train"):
-            self.fit_from(self._table(train, self.needs("train"), progress), train.labels, "train")
+            self.fit_from(table_of(self.network, train, self.needs("train"), progress), train.labels, "train")
         if val is not None:
-            table = self._table(val, self.needs("val") | self.needs(None), progress)
+            table = table_of(self.network, val, self.needs("val") | self.needs(None), progress)
             self.fit_from(table, val.labels, "val")
-            self.validate(table, val.name, self._own_scores(val))
+            for detector in self.detectors.values():
+                if outliers is not None and detector.supervised:
+                    supervise(self.network, detector, val, outliers, progress)
+                    self._place(detector)
+            self.validate(table, val.name, self.score_looking(val))
+        return self
+
+    def tune(
+        self,
+        grid: Grid,
+        train: ImageSet | None = None,
+        val: ImageSet | None = None,
+        *,
+        outliers: ImageSet,
+        progress: Progress | None = None,
+    ) -> Panel:
+        """Choose hyper-parameters by AUROC on `val` against `outliers`, then fit every detector.
+
+        grid: by label the values to try, {"knn": {"k": [1, 10, 50]}}; of several fields all combinations. The best
+        is kept, the first of equals; a candidate that cannot be fitted or scored is recorded as failed.
+        One pass per image serves all candidates, save those of a detector that looks at other images (odin): every
+        candidate passes `val` and `outliers` its own way. A candidate that fits on `val` is fitted on one half of it,
+        drawn with a fixed seed, and judged on the other; the chosen one is then fitted on all of it.
+        Supervised detectors learn from inliers alone here: what they learned from could not judge them.
+
+        `tuned` tells what was tried, on which images. The AUROC of the best is no estimate for other images; never
+        test on the images that were tuned on.
+        """
+        tuning.tune(self, grid, train, val, outliers, progress)
         return self
 
     @property
@@ -87,8 +112,12 @@ class Panel:
 
     def needs(self, split: Split | None) -> frozenset[str]:
         """What the detectors that fit on `split` read; for None, what scoring reads of the images as they are."""
-        reading = (d for d in self.detectors.values() if (not d.perturbs if split is None else d.fits_on == split))
-        return frozenset().union(*(detector.needs for detector in reading))
+        return needs_of(self.detectors.values(), split)
+
+    def check_splits(self, train: ImageSet | None, val: ImageSet | None) -> None:
+        """An error before the long work where a split cannot serve."""
+        self.check_fit("train", train)
+        self.check_fit("val", val)
 
     def check_fit(self, split: str, images: ImageSet | None) -> None:
         """An error before the long work where a split that detectors fit on is missing or cannot serve."""
@@ -118,17 +147,24 @@ class Panel:
 
         own: the scores of the detectors that look at other images, which these activations do not tell.
         """
+        self.validation = self.score_table(table, name, own)
+
+    def score_table(self, table: Activations, name: str, own: Scores) -> Scores:
+        """Scores of the set called `name` from its activations, and those that these do not tell."""
         table = dataclasses.replace(table, head=self.network.head)  # it is on the device already
         parts = [self.score_activations(part.to(self.network.device)) for part in table.chunks()]
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
-        self.validation = finite({key: scores[key] for key in self.detectors}, name)
+        return finite({key: scores[key] for key in self.detectors}, name)
 
     def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
         """Scores by label, float64 [N], larger = more outlying; one forward pass per image.
 
+        images: a set, a batch [N, C, H, W], or one image [C, H, W]: a batch of one.
         A detector that looks at other images than the given ones (odin) costs a gradient and a pass of its own.
         """
         name = images.name if isinstance(images, ImageSet) else "images"
+        if not isinstance(images, ImageSet) and images.ndim == 3 and len(images) in (1, 3):
+            images = images[None]
         batches = iter(images) if isinstance(images, ImageSet) else (images[part] for part in chunks(len(images)))
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
         for batch in batches:
@@ -141,14 +177,40 @@ class Panel:
         """Per detector, the smallest score that keeps at least `recall` of the validation inliers (score <= it)."""
         if not 0 < recall <= 1:
             raise ValueError(f"recall must lie in (0, 1], got {recall}; use 0.95 instead of 95")
-        if not self.validation:
-            raise NotFitted("thresholds need inlier validation scores: call fit(train, val=...) first")
-        return {key: _threshold(scores, recall) for key, scores in self.validation.items()}
+        check_validation(self.validation, "thresholds")
+        return {key: threshold(scores, recall) for key, scores in self.validation.items()}
+
+    def p_values(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+        """Per detector, conformal p-values: (1 + #{validation scores >= score}) / (n + 1); small = outlying.
+
+        An inlier that is exchangeable with the n validation images has p <= α with probability at most α, whatever
+        the detector (Vovk et al. 2005; Bates et al. 2023): calling p <= 0.05 an outlier flags at most 5 % of inliers,
+        on average over validation sets. No p is below 1 / (n + 1). Those of a detector that was fitted or tuned on
+        the validation images are approximate: it has met these, and not the images it is asked about.
+        """
+        check_validation(self.validation, "p-values")
+        scores = self.score(images, progress)
+        return {key: p_values(scores[key], known) for key, known in self.validation.items()}
+
+    def only(self, label: str) -> Panel:
+        """The panel of one member, with all that is known of it."""
+        panel = self.alone(label, self._known(label))
+        panel.validation = {key: scores for key, scores in self.validation.items() if key == label}
+        panel.tuned = {key: record for key, record in self.tuned.items() if key == label}
+        return panel
+
+    def alone(self, label: str, detector: PostHoc) -> Panel:
+        """A panel of this detector on the same network."""
+        return Panel(self.network, {label: detector})
+
+    def _known(self, label: str) -> PostHoc:
+        if label not in self.detectors:
+            raise unknown("detector of this panel:", label, self.detectors)
+        return self.detectors[label]
 
     def __getitem__(self, name: str) -> Detector:
         """One member as a detector that reads images."""
-        if name not in self.detectors:
-            raise unknown("detector of this panel:", name, self.detectors)
+        self._known(name)
         return Member(self, name)
 
     def activations(self, images: Tensor) -> Activations:
@@ -166,7 +228,7 @@ class Panel:
         """Scores of the detectors that look at other images than the given ones, each from a pass of its own."""
         images = as_images(images, self.network.device)
         looking = {key: detector for key, detector in self.detectors.items() if detector.perturbs}
-        passes = ((key, d, own_pass(self.network, d, images)) for key, d in looking.items())
+        passes = ((key, d, look(self.network, d, images)) for key, d in looking.items())
         return {key: as_scores(d.score(activations), len(images), key) for key, d, activations in passes}
 
     def score_batch(self, images: Tensor, shared: Activations | None = None) -> Scores:
@@ -176,98 +238,45 @@ class Panel:
         scores = self.score_own(images) | ({} if shared is None else self.score_activations(shared))
         return {key: scores[key] for key in self.detectors}
 
-    def _table(self, images: ImageSet, needs: frozenset[str], progress: Progress | None) -> Activations:
-        table, start = Table(len(images), self.network.head), 0
-        for batch in images:
-            if needs:
-                table.put(start, columns_of(forward(self.network, batch, needs), needs))
-            start += len(batch)
-            if progress:
-                progress(len(batch))
-        return table.activations()
-
-    def _own_scores(self, images: ImageSet) -> Scores:
+    def score_looking(self, images: ImageSet, progress: Progress | None = None) -> Scores:
+        """Scores of a whole set by the detectors that look at other images than the given ones."""
         if not any(detector.perturbs for detector in self.detectors.values()):
             return {}
-        parts = [self.score_own(batch) for batch in images]
+        parts = []
+        for batch in images:
+            parts.append(self.score_own(batch))
+            if progress:
+                progress(len(batch))
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def _place(self, detector: PostHoc) -> None:
         detector.state = {key: value.to(self.network.device) for key, value in detector.state.items()}
 
     def save(self, path: str | Path) -> None:
-        """Write what was fitted to one safetensors file; the network's weights are not in it."""
-        state = {
-            f"{name}/{key}": value.contiguous().clone()
-            for name, d in self.detectors.items()
-            for key, value in d.state.items()
-        }
-        state |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in self.validation.items()}
-        members = {name: detector.identity() for name, detector in self.detectors.items()}
-        facts = {"format": 1, "network": self.network.digest, "detectors": members}
-        save_file(state, str(path), metadata={"farout": json.dumps(facts)})
+        """Write what was fitted to one safetensors file; the network's weights are not in it.
+
+        A tensor that several detectors share (the bank of knn with several k) is written once, and shared again after
+        loading.
+        """
+        states = {name: detector.state for name, detector in self.detectors.items()}
+        saved.write(path, self.network.digest, self.detectors, saved.Kept(states, self.validation, self.tuned))
 
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:
         """Read a panel that `save` wrote; `network` must be the one it was fitted with."""
-        with opened(path) as file:
-            facts = facts_of(file.metadata(), path)
-        if facts["network"] != network.digest:
-            digests = f"{facts['network'][:12]}…, this one is {network.digest[:12]}…"
+        with saved.opened(path) as file:
+            facts = saved.facts_of(file.metadata(), path)
+        digest = network.digest
+        if facts["network"] != digest:
+            digests = f"{facts['network'][:12]}…, this one is {digest[:12]}…"
             raise ValueError(f"{path} was fitted with another network (digest {digests})")
-        panel = cls(network, {name: member(spec) for name, spec in facts["detectors"].items()})
+        panel = cls(network, {name: saved.member(spec) for name, spec in facts["detectors"].items()})
         panel.load_state(path)
         return panel
 
     def load_state(self, path: str | Path) -> None:
         """Take over what a panel of the same detectors saved; the caller knows that the network is the same."""
-        with opened(path) as file:
-            facts = facts_of(file.metadata(), path)
-            mine = json.loads(json.dumps({name: detector.identity() for name, detector in self.detectors.items()}))
-            if facts["detectors"] != mine:
-                raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
-            validation: Scores = {}
-            states: dict[str, dict[str, Tensor]] = {name: {} for name in self.detectors}
-            for key in file.keys():  # noqa: SIM118
-                name, _, rest = key.partition("/")
-                if rest == "/validation":
-                    validation[name] = file.get_tensor(key).numpy()
-                else:
-                    states[name][rest] = file.get_tensor(key).to(self.network.device)
-        self.validation = validation
+        kept = saved.read(path, self.detectors, self.network.device)
+        self.validation, self.tuned = kept.validation, kept.tuned
         for name, detector in self.detectors.items():
-            detector.state = states[name]
-
-
-class Member(Detector):
-    """One detector of a panel, reading images. Gradients flow to images that require them."""
-
-    def __init__(self, panel: Panel, label: str) -> None:
-        self.panel, self.name = panel, label
-
-    def fit(self, images: ImageSet) -> None:
-        detector = self.panel.detectors[self.name]
-        if detector.fits_on is not None:
-            splits = {detector.fits_on: images}
-            Panel(self.panel.network, {self.name: detector}).fit(splits.get("train"), splits.get("val"))
-            self.panel.validation.pop(self.name, None)
-
-    def score(self, images: Tensor) -> Tensor:
-        detector, network = self.panel.detectors[self.name], self.panel.network
-        images = as_images(images, network.device)
-        with torch.inference_mode(not images.requires_grad), network.evaluating():
-            if not len(images):
-                return images.new_empty(0, dtype=torch.float64)
-            if detector.perturbs:
-                return detector.score(own_pass(network, detector, images))
-            return detector.score(network(images, blocks="blocks" in detector.needs))
-
-    def identity(self) -> dict[str, Any]:
-        """The detector's identity, what it has learned, and the network it reads."""
-        detector = self.panel.detectors[self.name]
-        return {**detector.identity(), "network": self.panel.network.digest, "state": state_digest(detector)}
-
-
-def _threshold(scores: NDArray[np.float64], recall: float) -> float:
-    shares = np.arange(1, len(scores) + 1) / len(scores)
-    return float(np.sort(scores)[np.searchsorted(shares, recall)])
+            detector.state = kept.states[name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -11,19 +14,22 @@ from farout.networks.network import Network
 
 @torch.inference_mode()
 def forward(network: Network, images: Tensor, needs: frozenset[str]) -> Activations:
-    """One pass in evaluation mode, without gradients; blocks are kept only where they are needed."""
+    """One pass in evaluation mode, without gradients; of the blocks only what is needed is kept."""
     with network.evaluating():
-        activations: Activations = network(as_images(images, network.device), blocks="blocks" in needs)
+        activations: Activations = network(as_images(images, network.device), needs=needs)
     return activations
 
 
-def own_pass(network: Network, detector: PostHoc, images: Tensor) -> Activations:
-    """What a detector that perturbs reads: the activations of the images it makes of these.
-
-    The perturbation has gradients, also where the caller has switched them off; the pass has them where the caller has.
-    """
+def look(network: Network, detector: PostHoc, images: Tensor) -> Activations:
+    """What a detector that perturbs reads of these images; gradients flow where the caller has them on."""
     with network.evaluating():
-        with torch.inference_mode(False), torch.enable_grad():
-            images = detector.perturb(network, images.clone())  # a tensor made in inference_mode takes no gradients
-        activations: Activations = network(images, blocks="blocks" in detector.needs)
-    return activations
+        with torch.inference_mode(False):
+            images = images.clone()  # a tensor made in inference_mode takes no gradients
+        return detector.look(network, images)
+
+
+@contextmanager
+def with_gradients() -> Iterator[None]:
+    """Gradients, also where the caller has switched them off."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

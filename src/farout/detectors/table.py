@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farout.core import Activations, Head
+from farout.core import PER_BLOCK, Activations, Head
 
 IN_MEMORY = 1 << 30
 """Bytes from which on a column goes to a memory-mapped file."""
@@ -35,8 +35,14 @@ class Table:
     def activations(self) -> Activations:
         """All rows; a column that was never put in is empty."""
         none = torch.empty(self.total, 0)
-        blocks = {key.removeprefix("block:"): rows for key, rows in self._columns.items() if key.startswith("block:")}
-        return Activations(self._columns.get("logits", none), self._columns.get("features", none), blocks, self._head)
+        found: dict[str, dict[str, Tensor]] = {kind: {} for kind in PER_BLOCK}
+        for key, rows in self._columns.items():
+            kind, _, name = key.partition(":")
+            if kind in found:
+                found[kind][name] = rows
+        logits, features, members = (self._columns.get(key) for key in ("logits", "features", "members"))
+        logits, features = (none if rows is None else rows for rows in (logits, features))
+        return Activations(logits, features, head=self._head, members=members, **found)
 
     def column(self, name: str) -> Tensor:
         """The rows of one column."""
@@ -46,9 +52,12 @@ class Table:
 def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Tensor]:
     """The columns of a batch that detectors with these needs read, on the CPU."""
     columns = {"logits": activations.logits, "features": activations.features}
+    if activations.members is not None:
+        columns["members"] = activations.members
     columns = {name: rows for name, rows in columns.items() if name in needs}
-    if "blocks" in needs:
-        columns |= {f"block:{name}": rows for name, rows in activations.blocks.items()}
+    for kind in PER_BLOCK:
+        if kind in needs:
+            columns |= {f"{kind}:{name}": rows for name, rows in getattr(activations, kind).items()}
     return {name: rows.detach().cpu() for name, rows in columns.items()}
 
 

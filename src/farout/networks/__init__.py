@@ -10,6 +10,7 @@ from farout.core import Head
 from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.checkpoint import History
+from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.training import accuracy, train
 from farout.networks.weights import load_weights, save_weights
@@ -17,6 +18,7 @@ from farout.rng import seed_of
 
 __all__ = [
     "NETWORKS",
+    "Ensemble",
     "Head",
     "History",
     "Network",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from farout.core import Activations, Head
+from farout.core import PER_BLOCK, Activations, Head
 from farout.identity import digest, digest_module
+from farout.networks.statistics import STATISTICS
 from farout.registry import unknown
 
 PROBE_SIDES = (32, 224, 64, 28, 96, 299)
@@ -24,7 +25,8 @@ class Network(nn.Module):
     module: any `nn.Module` from normalised images to logits; another `Network` lends its module.
     mean, std: the normaliser, one number per channel (or one for all); images x become (x - mean) / std.
     head: name of the last linear layer; found by running the module once where not given.
-    blocks: names of submodules whose outputs are kept in `Activations.blocks`.
+    blocks: names of the submodules whose outputs `Activations` tells of; where neither given nor named by the module
+        (`block_names`), its outermost parts that give feature maps.
     side: the side images are resized to; taken from the module where it says so, else images pass as they are.
     """
 
@@ -54,21 +56,25 @@ class Network(nn.Module):
             raise ValueError(f"images are in [0, 1], and mean is {mean!r}; divide mean and std by 255")
         if not (self.std > 0).all():
             raise ValueError(f"std must be positive, got {self.std.flatten().tolist()}")
-        self.block_names = tuple(getattr(module, "block_names", ()) if blocks is None else blocks)
+        self.eval()
+        named = getattr(module, "block_names", None) if blocks is None else blocks
+        self.block_names = tuple(named or ())
         for name in (*self.block_names, *([head] if head else [])):
             self._submodule(name)
-        self.eval()
         self.head_name = head or self._find_head()
         if not isinstance(self._submodule(self.head_name), nn.Linear):
             raise ValueError(
                 f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear"
             )
+        if named is None:
+            self.block_names = self._find_blocks()
 
-    def forward(self, images: Tensor, *, blocks: bool = True) -> Activations:
-        """Logits, penultimate features and, unless not wanted, named blocks of images [B, C, H, W] in [0, 1]."""
+    def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
+        """Logits and penultimate features of images [B, C, H, W] in [0, 1], and of every block what `needs` names."""
         kept: dict[str, Tensor] = {}
-        wanted = self.block_names if blocks else ()
-        with self._keeping(kept, wanted):
+        wanted = [kind for kind in PER_BLOCK if kind in needs]
+        names = self.block_names if wanted else ()
+        with self._keeping(kept, names, wanted):
             self.module(self.normalize(images))
         if "logits" not in kept:
             raise RuntimeError(
@@ -79,11 +85,14 @@ class Network(nn.Module):
                 f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {len(images)} images, "
                 "expected logits [B, C]; name the layer that gives them with head="
             )
-        silent = [name for name in wanted if f"block:{name}" not in kept]
+        silent = [name for name in names if f"{wanted[0]}:{name}" not in kept]
         if silent:
             raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
-        outputs = {name: kept[f"block:{name}"] for name in wanted}
-        return Activations(kept["logits"], kept["features"].flatten(1), outputs, self.head)
+        features = kept["features"].flatten(1)
+        tables: dict[str, Any] = {kind: {name: kept[f"{kind}:{name}"] for name in names} for kind in wanted}
+        if not names:  # the features are the one block of a network that has no other
+            tables = {kind: {"features": STATISTICS[kind](features)} for kind in wanted if kind != "blocks"}
+        return Activations(kept["logits"], features, head=self.head, **tables)
 
     def normalize(self, images: Tensor) -> Tensor:
         """What the module sees: channels matched, resized to its side, normalised, channels last."""
@@ -99,7 +108,7 @@ class Network(nn.Module):
         return ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> Head | None:
         """Weight and bias of the last linear layer: its own numbers, as constants."""
         linear = self._submodule(self.head_name)
         assert isinstance(linear, nn.Linear)
@@ -109,7 +118,9 @@ class Network(nn.Module):
     @property
     def classes(self) -> int:
         """How many logits the network gives."""
-        return int(self.head.weight.shape[0])
+        linear = self._submodule(self.head_name)
+        assert isinstance(linear, nn.Linear)
+        return linear.out_features
 
     @property
     def device(self) -> torch.device:
@@ -148,8 +159,8 @@ class Network(nn.Module):
                 part.training = True
 
     @contextmanager
-    def _keeping(self, kept: dict[str, Tensor], blocks: Sequence[str]) -> Iterator[None]:
-        """While this lasts, the head's input and output and the blocks' outputs are written to `kept`.
+    def _keeping(self, kept: dict[str, Tensor], blocks: Sequence[str], wanted: Sequence[str]) -> Iterator[None]:
+        """While this lasts, the head's input and output and what is wanted of the blocks are written to `kept`.
 
         Outputs are copied, because a layer that follows may work in place.
         """
@@ -161,7 +172,8 @@ class Network(nn.Module):
             def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Any) -> None:
                 if not isinstance(output, Tensor):
                     raise TypeError(f"block {name!r} gives a {type(output).__name__}, expected a tensor")
-                kept[f"block:{name}"] = output.clone()
+                for kind in wanted:
+                    kept[f"{kind}:{name}"] = STATISTICS[kind](output)
 
             return keep
 
@@ -172,6 +184,30 @@ class Network(nn.Module):
         finally:
             for hook in hooks:
                 hook.remove()
+
+    @torch.no_grad()
+    def _find_blocks(self) -> tuple[str, ...]:
+        """The outermost submodules that give feature maps or tokens, found by running the module on two grey images."""
+        parts, prefix = self.module, ""
+        while len(inner := dict(parts.named_children())) == 1:
+            ((name, parts),) = inner.items()
+            prefix += f"{name}."
+        found: dict[str, None] = {}
+
+        def see(name: str) -> Any:
+            def note(_module: nn.Module, _inputs: Any, output: Any) -> None:
+                if isinstance(output, Tensor) and output.ndim in (3, 4) and len(output) == 2:
+                    found[name] = None
+
+            return note
+
+        hooks = [part.register_forward_hook(see(prefix + name)) for name, part in inner.items()]
+        try:
+            self._probe()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return tuple(found)
 
     @torch.no_grad()  # under inference_mode, buffers that the probe moves to another device would take no gradients
     def _find_head(self) -> str:

@@ -29,8 +29,9 @@ def tables(results: Results) -> list[Table]:
 
 
 def text(results: Results) -> str:
-    """The first table of every protocol as text, and what is missing."""
+    """The first table of every protocol as text, with what is to be known of it and what is missing."""
     lines = [f"{results.name} (budget {results.budget})", *(f"left out: {cut}" for cut in results.cuts)]
+    lines += [f"note: {note}" for note in results.notes]
     for summary in summaries(results).values():
         for table in summary.tables[:1]:
             lines += ["", table.title, readable(table.frame).to_string(index=False)]

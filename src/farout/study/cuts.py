@@ -12,6 +12,8 @@ from farout.detectors.passes import forward
 from farout.networks import Network
 from farout.rng import numpy_generator
 from farout.study.budget import SHARED
+from farout.study.fitting import FitCell
+from farout.study.sources import JoinedNetworks
 from farout.study.spec import StudySpec
 from farout.study.subjects import PostHocSubject
 
@@ -40,7 +42,7 @@ def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
 def drop_unsuited(trials: list[Trial]) -> list[str]:
     """Take out the detectors that cannot read one of several networks, and say which; an error where none suits."""
     subjects = [subject for subject in trials[0].subjects if isinstance(subject, PostHocSubject)]
-    reasons = _reasons([s for s in subjects if _is_choosy(s.fit.detector)], trials[0].inliers.test.about.shape)
+    reasons = _reasons([s for s in subjects if _may_not_suit(s.fit)], trials[0].inliers.test.about.shape)
     for name in dict.fromkeys(subject.label for subject in subjects):
         if all((subject.network, name) in reasons for subject in subjects if subject.label == name):
             raise ValueError(next(reason for (_, detector), reason in reasons.items() if detector == name))
@@ -49,25 +51,29 @@ def drop_unsuited(trials: list[Trial]) -> list[str]:
     return [f"{detector} on {network}: {reason}" for (network, detector), reason in reasons.items()]
 
 
-def _is_choosy(detector: PostHoc) -> bool:
-    """Are there networks that it cannot read?"""
-    return type(detector).check_network is not PostHoc.check_network
+def _may_not_suit(fit: FitCell) -> bool:
+    """Are there networks that the detector cannot read, and may this be one?"""
+    choosy = type(fit.detector).check_network is not PostHoc.check_network
+    return choosy or ("head" in fit.detector.needs and isinstance(fit.network, JoinedNetworks))
 
 
 def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dict[tuple[str, str], str]:
     """Why detectors cannot read networks, by network and detector."""
     reasons: dict[tuple[str, str], str] = {}
     sources = {subject.network: subject.fit.network for subject in subjects}
-    samples = {name: _sample(source.preview(), shape) for name, source in sources.items()}
+    needs = frozenset().union(*(subject.fit.detector.needs for subject in subjects))
+    samples = {name: _sample(source.preview(), shape, needs) for name, source in sources.items()}
     for subject in subjects:
         try:
+            if "head" in subject.fit.detector.needs:
+                samples[subject.network].last_layer(subject.fit.detector.name)
             subject.fit.detector.check_network(samples[subject.network])
         except ValueError as error:
             reasons[subject.network, subject.label] = str(error)
     return reasons
 
 
-def _sample(network: Network, shape: tuple[int, int, int]) -> Activations:
+def _sample(network: Network, shape: tuple[int, int, int], needs: frozenset[str]) -> Activations:
     """What a few images of noise leave in a network."""
     noise = numpy_generator(0, "sample").random((2, *shape), np.float32)
-    return forward(network, torch.from_numpy(noise), frozenset({"logits", "features", "head"}))
+    return forward(network, torch.from_numpy(noise), needs)

@@ -17,7 +17,7 @@ from farout.detectors.panel import Panel
 from farout.detectors.passes import forward
 from farout.detectors.table import Table, columns_of
 from farout.identity import digest
-from farout.networks import Network
+from farout.networks import Ensemble, Network
 from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
@@ -122,8 +122,8 @@ class FitJob(Job):
         return results
 
     def _perturbing(self, role: str) -> list[FitCell]:
-        """The cells whose detector scores these images from a pass of its own."""
-        return [cell for cell in self.cells if cell.detector.perturbs and role == "val"]
+        """The cells whose detector scores these images by passes of its own, for which it need not be fitted."""
+        return [cell for cell in self.cells if _looks(cell) and role == "val"]
 
     def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
         try:
@@ -139,11 +139,19 @@ class FitJob(Job):
         self.tables[chunk.role].put(chunk.start, columns)
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        wanted = {"logits", "features"} & self.needs[chunk.role]
-        if "blocks" in self.needs[chunk.role]:
-            wanted |= {f"block:{name}" for name in self.network.block_names}
-        wanted |= {_own(cell) for cell in self._perturbing(chunk.role)}
-        return wanted <= results.keys()
+        return self._wanted(chunk.role) <= results.keys()
+
+    def _wanted(self, role: str) -> set[str]:
+        """The columns that every chunk of a role must have."""
+        needs = self.needs[role]
+        blocks = self.network.block_names or ("features",)
+        wanted = {"logits", "features"} & needs
+        wanted |= {f"{kind}:{name}" for kind in ("means", "grams") if kind in needs for name in blocks}
+        if "blocks" in needs:
+            wanted |= {f"blocks:{name}" for name in self.network.block_names}
+        if "members" in needs and isinstance(self.network, Ensemble):
+            wanted.add("members")
+        return wanted | {_own(cell) for cell in self._perturbing(role)}
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         return ((cell.id, self._fit(cell, self.panels.pop(cell.id))) for cell in self.cells)
@@ -164,13 +172,18 @@ class FitJob(Job):
             for role, images in self.images.items():
                 panel.check_fit(role, images)
                 panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
-            if "val" in self.images:
+            if "val" in self.images and (_looks(cell) or not cell.detector.perturbs):
                 table = self.tables["val"]
-                own = {MEMBER: table.column(_own(cell)).numpy()} if cell.detector.perturbs else {}
+                own = {MEMBER: table.column(_own(cell)).numpy()} if _looks(cell) else {}
                 panel.validate(table.activations(), self.images["val"].name, own)
             return Record(self._facts(), {STATE: panel.save})
         except Exception:
             return traceback.format_exc()
+
+
+def _looks(cell: FitCell) -> bool:
+    """Does its detector look at other images, and need not learn before?"""
+    return cell.detector.perturbs and cell.detector.fits_on is None
 
 
 def _own(cell: FitCell) -> str:

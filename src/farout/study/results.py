@@ -16,7 +16,7 @@ from farout.study.store import Store
 from farout.study.study import Study
 
 PLAN = "plan.json"
-FORMAT = 2
+FORMAT = 3
 
 
 class Row(NamedTuple):
@@ -37,8 +37,15 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
         for e in entries
     ]
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
+    facts["notes"] = [*study.notes, *_told(study)]
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
     store.put_json(PLAN, {"format": FORMAT, "rows": rows, **facts})
+
+
+def _told(study: Study) -> list[str]:
+    """What the detectors say of themselves, each note once."""
+    told = (s.notes(t.inliers.test, t.outliers) for t in study.trials for s in t.subjects)
+    return list(dict.fromkeys(note for notes in told for note in notes))
 
 
 def _needs(cell: Cell) -> Iterator[Cell]:
@@ -62,6 +69,8 @@ class Results:
         self.protocols = [ProtocolSpec(**protocol) for protocol in plan["protocols"]]
         self.cuts: list[str] = plan["cuts"]
         """What the budget left out."""
+        self.notes: list[str] = plan["notes"]
+        """What else people must know to read the results right."""
         self.spec: Any = plan["spec"]
         self.rows = [Row(**row) for row in plan["rows"]]
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from farout import rng
 from farout.core import ImageSet
 from farout.data import load
 from farout.data.matched import match
 from farout.data.splits import divide
-from farout.networks import Network, create, load_weights
-from farout.rng import numpy_generator
+from farout.networks import Ensemble, Network, create, load_weights
 from farout.study.spec import DataSpec, NetworkSpec
 
 if TYPE_CHECKING:
@@ -111,10 +109,7 @@ class SomeImages(DerivedImages):
 
     def load(self) -> ImageSet:
         images = self.source.load()
-        if len(images) <= self.count:
-            return images
-        chosen = numpy_generator(0, "some", self.count).permutation(len(images))[: self.count]
-        return images.subset(np.sort(chosen))
+        return images if len(images) <= self.count else images.subset(rng.some(len(images), self.count))
 
 
 def some(images: ImageSource, count: int | None) -> ImageSource:
@@ -193,6 +188,31 @@ class StoredNetwork(NetworkSource):
         return network
 
 
+@dataclass(frozen=True)
+class JoinedNetworks(NetworkSource):
+    """An ensemble of networks."""
+
+    label: str
+    members: tuple[NetworkSource, ...]
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return all(member.portable for member in self.members)
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return tuple(cell for member in self.members for cell in member.requires)
+
+    def identity(self) -> Any:
+        return {"members": [member.identity() for member in self.members]}
+
+    def preview(self) -> Network:
+        return Ensemble([member.preview() for member in self.members])
+
+    def build(self, store: Store) -> Network:
+        return Ensemble([member.build(store) for member in self.members])
+
+
 @lru_cache(maxsize=8)
 def _stored(source: StoredNetwork) -> Network:
     spec = source.spec
@@ -206,5 +226,6 @@ def _stored(source: StoredNetwork) -> Network:
         std=spec.std,
     )
     if spec.weights is not None:
+        assert isinstance(spec.weights, str)
         load_weights(network, spec.weights)
     return network

@@ -16,6 +16,7 @@ from pydantic import (
     PositiveInt,
     ValidationError,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -130,12 +131,19 @@ class TrainSpec(Spec):
     augment: Literal["crop_flip", "none"] = "crop_flip"
 
 
+WeightsFile = Annotated[str, AfterValidator(_rooted)]
+
+
 class NetworkSpec(Spec):
-    """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here."""
+    """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here.
+
+    Several files of weights, or `members` to be trained, make an ensemble.
+    """
 
     name: str
     label: str | None = None
-    weights: Annotated[str, AfterValidator(_rooted)] | None = None
+    weights: WeightsFile | Annotated[tuple[WeightsFile, ...], Field(min_length=2)] | None = None
+    members: Annotated[int, Field(ge=2)] | None = None
     pretrained: bool = False
     train: TrainSpec | None = None
     mean: tuple[float, ...] | None = None
@@ -148,6 +156,11 @@ class NetworkSpec(Spec):
     def _one_origin(self) -> NetworkSpec:
         if sum([self.weights is not None, self.pretrained, self.train is not None]) != 1:
             raise ValueError(f"network {self.name!r}: give exactly one of weights, pretrained or train")
+        if self.members and not self.train:
+            raise ValueError(
+                f"network {self.name!r}: members: {self.members} are networks to be trained here; of networks that are "
+                "there already name all files, weights: [a.safetensors, b.safetensors, …]"
+            )
         return self
 
 
@@ -167,9 +180,26 @@ class NamedSpec(Spec):
 
 
 class DetectorSpec(NamedSpec):
-    """A detector by name with its parameters: {name: knn, k: 10}."""
+    """A detector or an adapter by name with its parameters: {name: knn, k: 10}, {name: onnx, path: mine.onnx}."""
 
     label: str | None = None
+
+    @field_validator("params")
+    @classmethod
+    def _adapted(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Files that adapters read start from the study's folder; a header's secret has no place in a study."""
+        key = {"onnx": "path", "function": "of"}.get(info.data.get("name", ""), "")
+        if isinstance(params.get(key), str):
+            file, colon, name = params[key].rpartition(":") if key == "of" else (params[key], "", "")
+            params = {**params, key: f"{_path(file, info).resolve()}{colon}{name}"}
+        headers = params.get("headers")
+        for header, value in headers.items() if info.data.get("name") == "http" and isinstance(headers, dict) else ():
+            if not isinstance(value, str) or "$" not in value:
+                raise ValueError(
+                    f"header {header}: a study is stored with its results, so give the name of an environment variable "
+                    'instead of the value: "$NAME"'
+                )
+        return params
 
 
 class ProtocolSpec(NamedSpec):
@@ -211,6 +241,8 @@ class StudySpec(Spec):
     )
     seeds: Annotated[list[int], AfterValidator(_distinct)] = Field(default=[0], min_length=1)
     budget: Budget = "standard"
+    validation_outliers: Data | None = None
+    """What supervised detectors (mds_layers) learn from; never among the outliers tested."""
 
     @classmethod
     def read(cls, path: str | Path) -> StudySpec:

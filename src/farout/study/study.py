@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from farout.adapters.catalog import create
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
-from farout.detectors.catalog import catalog
 from farout.detectors.labels import label
 from farout.registry import UnknownName
+from farout.rng import seed_of
 from farout.study.budget import SHARED
 from farout.study.cuts import drop_unsuited, within_budget
-from farout.study.fitting import FitCell
+from farout.study.looking import fitted
 from farout.study.sources import (
     CutImages,
     ImageSource,
+    JoinedNetworks,
     MatchedImages,
     NamedImages,
     NetworkSource,
@@ -41,6 +43,8 @@ class Inliers:
     train: ImageSource | None
     val: ImageSource | None
     test: ImageSource
+    outliers: ImageSource | None = None
+    """Outliers that supervised detectors learn from; never among those tested."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,20 @@ class Trial:
         if any(about.classes != longest[: len(about.classes)] for about in labelled):
             found = "; ".join(f"{about.name}: {', '.join(about.classes)}" for about in labelled)
             raise ValueError(f"the inliers' splits must have the same classes, got {found[:300]}")
+        self._check_outliers()
         for subject in self.subjects:
             subject.check()
+
+    def _check_outliers(self) -> None:
+        """What detectors learn from is not what they are tested on."""
+        learned = self.inliers.outliers
+        if learned is None:
+            return
+        if self.inliers.val is None:
+            raise ValueError("validation_outliers: are told from the inliers' val split, and these inliers have none")
+        for name, images in self.outliers.items():
+            if images.about.fingerprint == learned.about.fingerprint:
+                raise ValueError(f"validation_outliers: are the images of the outlier set {name!r}; give other ones")
 
     def _check_names(self) -> None:
         """Results are told apart by these names, and tables have columns called after the outlier sets."""
@@ -100,6 +116,8 @@ class Study:
     """The study file's content, for the record."""
     cuts: list[str] = field(default_factory=list)
     """What the budget leaves out, for people to read."""
+    notes: list[str] = field(default_factory=list)
+    """What else people must know to read the results right."""
 
     def check(self) -> None:
         """Errors that can be known before the work."""
@@ -128,6 +146,9 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
     inliers = inliers_from(named, spec.budget)
+    if spec.validation_outliers:
+        learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
+        inliers = replace(inliers, outliers=learned)
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     if not outliers:
         raise ValueError(
@@ -178,6 +199,8 @@ def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
 
 def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) -> NetworkSource:
     label = item.label or item.name
+    if members := _members(item, seed):
+        return JoinedNetworks(label, tuple(_network(one, spec, inliers, drawn) for one, drawn in members))
     images = (inliers.train or inliers.test).about
     channels, side, _ = images.shape
     if item.train is None:
@@ -194,13 +217,28 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     return TrainedNetwork(cell)
 
 
+def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
+    """The networks of an ensemble, each with its seed; the first is the one that would stand there alone."""
+    label = item.label or item.name
+    if isinstance(item.weights, tuple):
+        return [(item.model_copy(update={"weights": file}), seed) for file in item.weights]
+    return [
+        (
+            item.model_copy(update={"label": f"{label}, member {place + 1}", "members": None}),
+            seed_of(seed, "member", place) if place else seed,
+        )
+        for place in range(item.members or 0)
+    ]
+
+
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
-        return catalog.create(item.name, **item.params)
+        return create(item.name, **item.params)
     except UnknownName as error:
         raise UnknownName(f"{error} If it is one of your own, name its file with --plugin.") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"detector {item.name} with {item.params or 'no parameters'}: {error}") from error
+    except (ImportError, TypeError, ValueError) as error:
+        params = {key: value for key, value in item.params.items() if key != "headers"}  # they may hold secrets
+        raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error
 
 
 def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool) -> list[Subject]:
@@ -215,7 +253,7 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
     subjects: list[Subject] = []
     for network in networks:
         for name, detector in named:
-            fit = FitCell(network, detector, inliers.train, inliers.val)
+            fit = fitted(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
     images = [item for item, detector in made if not isinstance(detector, PostHoc)] if new else []
     return subjects + [ImageSubject(item.label or item.name, item, inliers.train) for item in images]

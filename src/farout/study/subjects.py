@@ -6,7 +6,7 @@ import traceback
 import uuid
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -22,6 +22,7 @@ from farout.detectors.catalog import catalog
 from farout.detectors.panel import Panel
 from farout.detectors.passes import forward
 from farout.detectors.saved import state_digest
+from farout.detectors.tuned import note
 from farout.identity import digest
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell
@@ -58,6 +59,10 @@ class Subject(ABC):
 
     def check(self) -> None:  # noqa: B027
         """An error where it can be known beforehand that fitting will fail."""
+
+    def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
+        """What people must know of it to read a test on these images right."""
+        return []
 
     @abstractmethod
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
@@ -188,12 +193,18 @@ class PanelSubject(Subject):
     def identity(self) -> Any:
         return self._identity
 
+    def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
+        if self.label not in self.panel.tuned:
+            return []
+        tested = {name: source.load() for name, source in outliers.items()}
+        return [note(self.label, self.panel.tuned[self.label], inliers.load(), tested)]
+
     @property
     def group(self) -> str:
         return digest(["network", self.weights])
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        return _shared_pass([Panel(self.panel.network, {s.label: s.panel.detectors[s.label]}) for s in together])
+        return _shared_pass([s.panel.only(s.label) for s in together])
 
 
 def _shared_pass(panels: list[Panel]) -> Score:

@@ -1,0 +1,41 @@
+"""The adapters by name, and the one place where a study's name becomes a detector."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+from farout.core import Detector, PostHoc
+from farout.detectors.catalog import catalog
+from farout.registry import Registry, UnknownName, unknown
+
+ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter")
+"""Names -> classes that make a detector of somebody else's thing."""
+
+Larger = Literal["outlying", "inlying"]
+"""What a larger score of somebody else's means."""
+
+D = TypeVar("D", bound=type[PostHoc] | type[Detector])
+
+
+def adapter(cls: D) -> D:
+    """Class decorator: make an adapter known under its `name`."""
+    ADAPTERS.register(cls.name)(cls)
+    return cls
+
+
+def create(name: str, /, **params: Any) -> PostHoc | Detector:
+    """The detector of this name, else the adapter of this name; an unknown name is answered with both."""
+    try:
+        catalog[name]
+    except UnknownName:
+        if name not in ADAPTERS:
+            raise unknown("detector", name, [*catalog.names(), *ADAPTERS.names()]) from None
+        return ADAPTERS.create(name, **params)
+    return catalog.create(name, **params)
+
+
+def sign_of(larger: str) -> int:
+    """What turns scores into ours, which are larger for outliers."""
+    if larger not in ("outlying", "inlying"):
+        raise ValueError(f"larger must be 'outlying' or 'inlying' (what a larger score means), got {larger!r}")
+    return 1 if larger == "outlying" else -1

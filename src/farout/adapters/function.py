@@ -1,0 +1,66 @@
+"""A plain function as a detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farout.adapters.catalog import Larger, adapter, sign_of
+from farout.core import Detector, as_scores
+from farout.describe import describe_function
+from farout.identity import Json
+from farout.plugins import named_object
+
+FUNCTIONS = (FunctionType, MethodType, partial)
+"""What counts as a plain function."""
+
+
+@adapter
+class Function(Detector):
+    """A function of yours: images in, one score per image out.
+
+    of: a function, a bound method or a `functools.partial`, from float32 [B, C, H, W] in [0, 1] to a tensor, an array
+        or a list of B numbers; or where it stands, "file.py:name".
+    name: what tables call it; the function's own name by default.
+    larger: what a larger score of it means, "outlying" or "inlying".
+    """
+
+    name = "function"
+
+    def __init__(self, of: Callable[[Tensor], Any] | str, *, name: str | None = None, larger: Larger = "outlying"):
+        function = named_object(of) if isinstance(of, str) else of
+        if not isinstance(function, FUNCTIONS):
+            what = f"the class {function.__name__}" if isinstance(function, type) else type(function).__name__
+            raise TypeError(
+                f"expected a function from images to scores, got {what}; "
+                "write one that calls it: def score(images): return …"
+            )
+        self.function: Callable[[Tensor], Any] = function
+        self.sign, self.larger = sign_of(larger), larger
+        self.name = name or name_of(function)
+
+    def score(self, images: Tensor) -> Tensor:
+        if not len(images):
+            return images.new_empty(0, dtype=torch.float64)
+        scores = self.function(images)
+        if isinstance(scores, Tensor) and scores.requires_grad and scores.shape == (len(images),):
+            return self.sign * scores.double()
+        return self.sign * torch.from_numpy(as_scores(scores, len(images), self.name))
+
+    def identity(self) -> Json | None:
+        """The function's source, what it reads from outside and is bound to; None where that is out of reach."""
+        function = describe_function(self.function)
+        return function and {"adapter": "function", "version": 1, "larger": self.larger, "function": function}
+
+
+def name_of(function: object) -> str:
+    """What a function is called; "function" for one without a name."""
+    while isinstance(function, partial):
+        function = function.func
+    called = str(getattr(function, "__name__", "function"))
+    return "function" if called == "<lambda>" else called

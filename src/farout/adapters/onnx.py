@@ -1,0 +1,132 @@
+"""A detector in an ONNX file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farout.adapters.catalog import Larger, adapter, sign_of
+from farout.core import Detector, chunks
+from farout.identity import Json
+from farout.registry import unknown
+
+
+@adapter
+class ONNX(Detector):
+    """A detector in an ONNX file, run by ONNX Runtime on the processor.
+
+    It takes float32 images [B, C, H, W] in [0, 1] and gives scores [B] or [B, 1]; where its batch dimension is fixed,
+    batches are filled up and the answer is cut.
+
+    path: the file, weights included. output: which output the scores are, where it has several.
+    larger: what a larger score means, "outlying" or "inlying".
+    """
+
+    name = "onnx"
+
+    def __init__(self, path: str | Path, *, output: str | None = None, larger: Larger = "outlying") -> None:
+        self.path, self.sign, self.larger = Path(path).expanduser().resolve(), sign_of(larger), larger
+        model = self._read()
+        self.digest = hashlib.sha256(model).hexdigest()[:40]
+        self._session: Any = _open(model, self.path)
+        self.input, self.shape = _input(self._session, self.path)
+        self.output = _output(self._session, output, self.path)
+        sizes = [size for size in self.shape[1:] if size is not None]
+        if len(sizes) == 3:
+            self._run(np.full((self.shape[0] or 2, *sizes), 0.5, np.float32))
+
+    def score(self, images: Tensor) -> Tensor:
+        array = np.ascontiguousarray(images.detach().cpu().float().numpy())
+        for size, expected in zip(array.shape[1:], self.shape[1:], strict=True):
+            if isinstance(expected, int) and size != expected:
+                raise ValueError(f"{self.path.name} takes images {_shown(self.shape)}, got {list(array.shape)}")
+        size = self.shape[0] if isinstance(self.shape[0], int) else max(1, len(array))
+        parts = [self._filled(array[part], size) for part in chunks(len(array), size)]
+        return self.sign * torch.from_numpy(np.concatenate([np.empty(0), *parts])).to(images.device)
+
+    def _filled(self, images: NDArray[np.float32], size: int) -> NDArray[np.float64]:
+        """Scores of a batch that may be too small: the last image is repeated."""
+        missing = np.repeat(images[-1:], size - len(images), axis=0)
+        return self._run(np.concatenate([images, missing]))[: len(images)]
+
+    def _run(self, images: NDArray[np.float32]) -> NDArray[np.float64]:
+        if self._session is None:
+            model = self._read()
+            if hashlib.sha256(model).hexdigest()[:40] != self.digest:
+                raise ValueError(f"{self.path} has changed since it was opened; make the detector again")
+            self._session = _open(model, self.path)
+        (scores,) = self._session.run([self.output], {self.input: images})
+        scores = np.asarray(scores)
+        if scores.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(scores.dtype, np.floating):
+            raise ValueError(
+                f"output {self.output!r} of {self.path.name} is {scores.dtype} {list(scores.shape)} for {len(images)} "
+                "images, expected floats [B] or [B, 1]"
+            )
+        return np.asarray(scores.reshape(-1), np.float64)
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"cannot read the ONNX file {self.path}: {error.strerror}") from error
+
+    def identity(self) -> Json:
+        """The file's content, wherever it lies, and how it is read."""
+        return {"adapter": "onnx", "version": 1, "file": self.digest, "output": self.output, "larger": self.larger}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None}  # a session cannot be copied: each copy opens its own
+
+
+def _open(model: bytes, path: Path) -> Any:
+    try:
+        onnxruntime = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise ImportError(f'{path.name} needs ONNX Runtime: pip install "farout[onnx]"') from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        why = str(error).splitlines()[0][:300]
+        raise ValueError(f"{path} cannot be opened as an ONNX model in one file, weights included: {why}") from error
+
+
+def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
+    """The name of the only input, and its shape, None for a free size."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise ValueError(f"{path.name} has the inputs {', '.join(i.name for i in inputs)}; expected images alone")
+    shape = tuple(size if isinstance(size, int) else None for size in inputs[0].shape or ())
+    if inputs[0].type != "tensor(float)" or len(shape) != 4 or shape[1] not in (None, 1, 3):
+        raise ValueError(
+            f"input {inputs[0].name!r} of {path.name} is {inputs[0].type} {_shown(shape)}, "
+            "expected float32 images [B, C, H, W] with 1 or 3 channels"
+        )
+    return inputs[0].name, shape
+
+
+def _output(session: Any, wanted: str | None, path: Path) -> str:
+    """The name of the output that is the scores."""
+    outputs = {output.name: output for output in session.get_outputs()}
+    if wanted is None and len(outputs) > 1:
+        raise ValueError(f"{path.name} has the outputs {', '.join(outputs)}: say with output= which one is the scores")
+    name = wanted or next(iter(outputs))
+    if name not in outputs:
+        raise unknown(f"output of {path.name}:", name, outputs)
+    shape = outputs[name].shape
+    if shape and (len(shape) > 2 or (len(shape) == 2 and isinstance(shape[1], int) and shape[1] != 1)):
+        raise ValueError(f"output {name!r} of {path.name} has shape {_shown(shape)}, expected scores [B] or [B, 1]")
+    return str(name)
+
+
+def _shown(shape: Any) -> str:
+    return f"[{', '.join(str(size) if isinstance(size, int) else '?' for size in shape)}]"

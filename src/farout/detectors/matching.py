@@ -1,0 +1,51 @@
+"""KL matching: the softmax compared with what it is like on inliers of each predicted class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from farout.core import Activations, PostHoc, Split
+from farout.detectors.catalog import register
+from farout.detectors.checks import check_logits
+
+
+@register
+@dataclass(kw_only=True)
+class KLM(PostHoc):
+    """KL matching (Hendrycks et al. 2022): score = min_k KL(p ‖ d_k).
+
+    d_k is the mean p of the inlier validation images predicted as class k, one-hot where there are none. No d is less
+    than the smallest normal float64, 2.2e-308, whose logarithm is −708: a share that is zero, or too small to hold, so
+    costs 708 times the p that lies on it. The divergence stays finite, and near a one-hot d_k it falls steadily to 0 as
+    p gathers at k, where an infinite one would jump.
+
+    OpenOOD computes the same in float32 without that floor: there a one-hot d_k is infinitely far from every p that is
+    not one-hot itself.
+    """
+
+    name: ClassVar[str] = "klm"
+    fits_on: ClassVar[Split | None] = "val"
+
+    FLOOR: ClassVar[float] = torch.finfo(torch.float64).tiny
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        check_logits(activations, self.name)
+        count = activations.logits.shape[1]
+        sums = activations.logits.new_zeros(count, count, dtype=torch.float64)
+        members = sums.new_zeros(count)
+        for part in activations.chunks():
+            predicted = part.logits.argmax(1)
+            sums.index_add_(0, predicted, part.logits.double().softmax(1))
+            members += predicted.bincount(minlength=count)
+        typical = torch.where(members[:, None] > 0, sums / members[:, None], torch.eye(count).to(sums))
+        self.state = {"log_typical": typical.clamp(min=self.FLOOR).log()}
+        return self
+
+    def score(self, activations: Activations) -> Tensor:
+        shares = activations.logits.double().softmax(1)
+        closest = (shares @ self.fitted("log_typical").T).amax(1)
+        return (torch.xlogy(shares, shares).sum(1) - closest).clamp(min=0)

@@ -1,0 +1,53 @@
+"""Whole image sets through a network, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from farout import rng
+from farout.core import Activations, ImageSet, PostHoc, Split, as_images
+from farout.detectors.passes import forward, look
+from farout.detectors.table import Table, columns_of
+from farout.networks.network import Network
+
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+def needs_of(detectors: Iterable[PostHoc], split: Split | None) -> frozenset[str]:
+    """What the detectors that fit on `split` read; for None, what scoring reads of the images as they are."""
+    reading = (d for d in detectors if (not d.perturbs if split is None else d.fits_on == split))
+    return frozenset().union(*(detector.needs for detector in reading))
+
+
+def table_of(
+    network: Network,
+    images: ImageSet,
+    needs: frozenset[str],
+    progress: Progress | None = None,
+    looking: PostHoc | None = None,
+) -> Activations:
+    """Activations of a whole set: of the images as they are, or as one detector looks at them."""
+    table, start = Table(len(images), network.head), 0
+    for batch in images:
+        if needs:
+            table.put(start, columns_of(_read(network, batch, needs, looking), needs))
+        start += len(batch)
+        if progress:
+            progress(len(batch))
+    return table.activations()
+
+
+@torch.inference_mode()
+def _read(network: Network, images: Tensor, needs: frozenset[str], looking: PostHoc | None) -> Activations:
+    if looking is None:
+        return forward(network, images, needs)
+    return look(network, looking, as_images(images, network.device))
+
+
+def as_many(images: ImageSet, count: int) -> ImageSet:
+    """At most `count` of the images, drawn with a fixed seed and kept in order."""
+    return images if len(images) <= count else images.subset(rng.some(len(images), count))

@@ -1,0 +1,74 @@
+"""Several networks as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from farout.core import PER_BLOCK, Activations
+from farout.identity import digest
+from farout.networks.network import Network
+
+
+class Ensemble(Network):
+    """Networks whose softmax is averaged (Lakshminarayanan et al. 2017).
+
+    Logits are the logarithm of the mean softmax, features are the members' side by side, blocks are numbered by member,
+    and `Activations.members` holds every member's own logits. There is no single last layer, so detectors that read one
+    cannot read an ensemble.
+    """
+
+    def __init__(self, members: Sequence[Network]) -> None:
+        nn.Module.__init__(self)
+        strange = [type(member).__name__ for member in members if not isinstance(member, Network)]
+        if strange:
+            raise TypeError(f"expected farout.Network members, got {', '.join(strange)}; wrap each first")
+        if len(members) < 2:
+            raise ValueError(f"an ensemble takes at least 2 networks, got {len(members)}")
+        classes = [member.classes for member in members]
+        if len(set(classes)) > 1:
+            raise ValueError(f"the members of an ensemble must have as many classes, got {classes}")
+        self.module = nn.ModuleList(members)
+        self.block_names = tuple(f"{i}.{name}" for i, member in enumerate(members) for name in member.block_names)
+        self.eval()
+
+    @property
+    def members(self) -> list[Network]:
+        """The networks."""
+        return [member for member in self.module.children() if isinstance(member, Network)]
+
+    def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
+        """Every member's activations of the images, put together."""
+        seen: list[Activations] = [member(images, needs=needs) for member in self.members]
+        members = torch.stack([activations.logits for activations in seen], 1)
+        logits = members.double().log_softmax(2).logsumexp(1) - math.log(len(seen))
+        tables: dict[str, Any] = {
+            kind: {f"{i}.{name}": rows for i, a in enumerate(seen) for name, rows in getattr(a, kind).items()}
+            for kind in PER_BLOCK
+        }
+        features = torch.cat([activations.features for activations in seen], 1)
+        return Activations(logits.to(features.dtype), features, members=members, **tables)
+
+    def normalize(self, images: Tensor) -> Tensor:
+        raise TypeError("every member of an ensemble has a normaliser of its own")
+
+    @property
+    def head(self) -> None:
+        """None: the mean softmax is no linear layer's."""
+        return None
+
+    @property
+    def classes(self) -> int:
+        return self.members[0].classes
+
+    @property
+    def device(self) -> torch.device:
+        return self.members[0].device
+
+    @property
+    def digest(self) -> str:
+        return digest([member.digest for member in self.members])

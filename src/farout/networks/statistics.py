@@ -1,0 +1,54 @@
+"""What detectors read of a block: taken in the forward pass, so that its output need not be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+ORDERS = 5
+"""Gram matrices of the powers 1 to this."""
+
+
+def by_place(output: Tensor) -> Tensor:
+    """A block's output [B, C, H, W], tokens [B, T, C] or [B, C] as [B, places, C]."""
+    match output.ndim:
+        case 4:
+            return output.permute(0, 2, 3, 1).flatten(1, 2)
+        case 3:
+            return output
+        case 2:
+            return output[:, None]
+    raise ValueError(f"a block must give [B, C, H, W], tokens [B, T, C] or [B, C], got shape {list(output.shape)}")
+
+
+def means(output: Tensor) -> Tensor:
+    """The output averaged over places, [B, C] in float64."""
+    return by_place(output).mean(1, dtype=torch.float64)
+
+
+def grams(output: Tensor) -> Tensor:
+    """Row sums of the Gram matrices F^p (F^p)ᵀ, p = 1 to 5, and their signed p-th roots: [B, 5, C] in float64.
+
+    F is the output as [C, places], powers are taken entry by entry (Sastry and Oore 2020, eq. 2). The row sums are
+    F^p s with s = Σ_c F_c^p, so the matrices are never made.
+    """
+    rows = by_place(output)
+    if rows.device.type == "cpu" and rows.dtype == torch.float32 and not rows.requires_grad:
+        from farout.networks.row_sums import row_sums  # numba takes a moment to import
+
+        sums = torch.from_numpy(row_sums(rows.detach().contiguous().numpy()))
+    else:
+        sums = _differentiable_row_sums(rows.to(torch.float64, copy=True))  # a later layer may work in place
+    roots = 1 / torch.arange(1, ORDERS + 1, dtype=torch.float64, device=sums.device)[:, None]
+    sizes = torch.where(sums == 0, 1.0, sums.abs())  # the root of 0 has an infinite slope, and gradients would be NaN
+    return sums.sign() * sizes**roots
+
+
+def _differentiable_row_sums(rows: Tensor) -> Tensor:
+    powers = [rows**order for order in range(1, ORDERS + 1)]
+    return torch.stack([(power * power.sum(2, keepdim=True)).sum(1) for power in powers], 1)
+
+
+STATISTICS: Mapping[str, Callable[[Tensor], Tensor]] = {"blocks": torch.clone, "means": means, "grams": grams}

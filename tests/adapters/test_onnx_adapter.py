@@ -1,0 +1,136 @@
+"""A detector in an ONNX file: its scores, fixed and free shapes, what is found when it is opened."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from onnx_files import write_onnx
+
+import farout
+from farout.adapters import ONNX
+from farout.describe import describe
+from farout.registry import UnknownName
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+IMAGES = torch.rand(10, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+EXPECTED = IMAGES.double().mean((1, 2, 3))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("shape", [("batch", 3, 8, 8), (4, 3, 8, 8), (1, 3, 8, 8), (16, 3, 8, 8), ("b", "c", "h", "w")])
+def test_scores_are_the_files_whatever_its_batch(tmp_path: Path, shape: Any, keep: bool) -> None:
+    detector = ONNX(write_onnx(tmp_path / "mean.onnx", shape, keep=keep))
+    for count in (0, 1, 4, 10):
+        scores = detector.score(IMAGES[:count])
+        assert scores.shape == (count,)
+        assert scores.dtype == torch.float64
+        assert torch.allclose(scores, EXPECTED[:count], rtol=1e-6)
+
+
+def test_the_sign(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "mean.onnx")
+    assert torch.equal(ONNX(path, larger="inlying").score(IMAGES), -ONNX(path).score(IMAGES))
+    with pytest.raises(ValueError, match="larger must be 'outlying' or 'inlying'"):
+        ONNX(path, larger="more")  # type: ignore[arg-type]
+
+
+def test_one_of_several_outputs(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "two.onnx", outputs=("scores", "negative"))
+    with pytest.raises(ValueError, match=r"two.onnx has the outputs scores, negative: say with output="):
+        ONNX(path)
+    assert torch.allclose(ONNX(path, output="negative").score(IMAGES), -EXPECTED, rtol=1e-6)
+    with pytest.raises(UnknownName, match=r"unknown output of two.onnx: 'score'. Did you mean 'scores'"):
+        ONNX(path, output="score")
+
+
+def test_it_passes_the_battery(tmp_path: Path) -> None:
+    for shape in (("batch", 3, "h", "w"), (7, 3, 32, 32)):
+        detector = ONNX(write_onnx(tmp_path / "mean.onnx", shape))
+        assert [finding for finding in farout.check(detector) if finding.problem] == []
+
+
+def test_copies_open_the_file_again_and_find_it_changed(tmp_path: Path) -> None:
+    path = write_onnx(tmp_path / "mean.onnx")
+    detector = ONNX(path)
+    for made in (copy.deepcopy(detector), pickle.loads(pickle.dumps(detector))):
+        assert torch.equal(made.score(IMAGES), detector.score(IMAGES))
+    late = copy.deepcopy(detector)
+    write_onnx(path, factor=2.0)
+    with pytest.raises(ValueError, match="has changed since it was opened"):
+        late.score(IMAGES)
+    assert torch.allclose(detector.score(IMAGES), EXPECTED, rtol=1e-6)
+
+
+def test_identity_is_the_content_and_how_it_is_read(tmp_path: Path) -> None:
+    first, same = (write_onnx(tmp_path / name, outputs=("a", "b")) for name in ("first.onnx", "same.onnx"))
+    other = write_onnx(tmp_path / "other.onnx", outputs=("a", "b"), factor=2.0)
+    base = describe(ONNX(first, output="a"))
+    assert base == describe(ONNX(same, output="a"))
+    for different in (ONNX(other, output="a"), ONNX(first, output="b"), ONNX(first, output="a", larger="inlying")):
+        assert describe(different) != base
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shape": ("b", 192), "axes": (1,)}, r"input 'images' .* is tensor\(float\) \[\?, 192\], expected float32"),
+        ({"shape": ("b", 8, 8, 3)}, r"\[\?, 8, 8, 3\], expected float32 images \[B, C, H, W\] with 1 or 3 channels"),
+        ({"kind": "DOUBLE"}, r"is tensor\(double\)"),
+        ({"inputs": 2}, "has the inputs images, more0; expected images alone"),
+        ({"axes": (2, 3), "output_shape": ["b", 3]}, r"output 'scores' .* has shape \[\?, 3\], expected scores \[B\]"),
+    ],
+)
+def test_what_takes_or_gives_something_else_is_found_when_opened(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    path = write_onnx(tmp_path / "wrong.onnx", **changes)
+    with pytest.raises(ValueError, match=message):
+        ONNX(path)
+
+
+def test_images_of_another_shape_are_refused(tmp_path: Path) -> None:
+    detector = ONNX(write_onnx(tmp_path / "mean.onnx"))
+    with pytest.raises(ValueError, match=r"mean.onnx takes images \[\?, 3, 8, 8\], got \[2, 3, 16, 16\]"):
+        detector.score(torch.zeros(2, 3, 16, 16))
+
+
+def test_scores_of_another_shape_are_refused(tmp_path: Path) -> None:
+    """The file does not say how many channels there are, so it cannot be known when it is opened."""
+    path = write_onnx(tmp_path / "wrong.onnx", ("b", "c", 8, 8), axes=(2, 3), output_shape=["b", "c"])
+    with pytest.raises(ValueError, match=r"is float32 \[10, 3\] for 10 images, expected floats \[B\] or \[B, 1\]"):
+        ONNX(path).score(IMAGES)
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot read the ONNX file .*missing.onnx: No such file"):
+        ONNX(tmp_path / "missing.onnx")
+    (tmp_path / "text.onnx").write_text("hello")
+    with pytest.raises(ValueError, match=r"text.onnx cannot be opened as an ONNX model in one file"):
+        ONNX(tmp_path / "text.onnx")
+
+
+def test_weights_in_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not in the file would be no part of what the detector is."""
+    import onnx
+
+    model = onnx.load(str(write_onnx(tmp_path / "mean.onnx")))
+    onnx.save(model, str(tmp_path / "split.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    assert (tmp_path / "weights.bin").stat().st_size > 0
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="in one file, weights included"):
+        ONNX(tmp_path / "split.onnx")
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_onnx(tmp_path / "mean.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r'mean.onnx needs ONNX Runtime: pip install "farout\[onnx\]"'):
+        ONNX(path)

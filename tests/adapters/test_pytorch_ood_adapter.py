@@ -1,0 +1,194 @@
+"""pytorch-ood's detectors, where the library is there; else those of a stand-in with its interface."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import farout
+from farout.adapters import PytorchOOD
+from farout.describe import describe
+
+TRAIN = farout.load("toy", "train", limit=90)
+IMAGES = farout.load("toy").batch(range(20))
+
+
+class RequiresFittingException(Exception):
+    """As theirs."""
+
+
+class Nearest:
+    """With the interface of theirs: fitted on batches (images, labels), predicts on batches."""
+
+    requires_fit = True
+
+    def __init__(self, encoder: Any, k: int = 1) -> None:
+        self.encoder, self.k, self.bank = encoder, k, None
+
+    def fit(self, loader: Any) -> Nearest:
+        self.bank = torch.cat([self.encoder(x) for x, y in loader if (y >= 0).all()])
+        return self
+
+    def predict(self, x: Tensor) -> Tensor:
+        if self.bank is None:
+            raise RequiresFittingException("You have to call fit() before predict()")
+        return torch.cdist(self.encoder(x), self.bank).sort(1).values[:, self.k - 1]
+
+
+class GradientDetector:
+    """Needs gradients to predict."""
+
+    requires_fit = False
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def fit(self, loader: Any) -> Any:
+        return self
+
+    def predict(self, x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        self.model(x).logsumexp(1).sum().backward()
+        return x.grad.abs().sum((1, 2, 3))  # type: ignore[union-attr]
+
+
+class Energy(GradientDetector):
+    def predict(self, x: Tensor) -> Tensor:
+        return -self.model(x).logsumexp(1)
+
+
+@pytest.fixture
+def network() -> farout.Network:
+    return farout.networks.create("resnet20", 4, 32, mean=0.4, std=0.3, seed=2)
+
+
+def encoder(network: farout.Network) -> Any:
+    return nn.Sequential(network.module, nn.Flatten())
+
+
+def test_scores_are_theirs_on_normalised_images(network: farout.Network) -> None:
+    detector = PytorchOOD(Energy(network.module), normalize=network)
+    panel = farout.Panel(network, ["ebo"])
+    assert detector.score(IMAGES).numpy() == pytest.approx(panel.score(IMAGES)["ebo"], rel=1e-5)
+    by_hand = PytorchOOD(Energy(network.module), normalize=lambda x: (x - 0.4) / 0.3)
+    assert torch.allclose(by_hand.score(IMAGES), detector.score(IMAGES), rtol=1e-5)
+    assert not torch.allclose(PytorchOOD(Energy(network.module)).score(IMAGES), detector.score(IMAGES), rtol=1e-2)
+
+
+def test_gradients_are_on_for_those_that_need_them(network: farout.Network) -> None:
+    detector = PytorchOOD(GradientDetector(network.module), normalize=network)
+    x = ((IMAGES - 0.4) / 0.3).requires_grad_()
+    (gradient,) = torch.autograd.grad(network.module(x).logsumexp(1).sum(), x)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert torch.allclose(detector.score(IMAGES), gradient.abs().sum((1, 2, 3)).double(), rtol=1e-4)
+    assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_it_is_fitted_in_a_copy_that_shares_the_model(network: farout.Network) -> None:
+    theirs = Nearest(encoder(network), k=2)
+    detector = PytorchOOD(theirs, normalize=network, name="mine")
+    with pytest.raises(farout.NotFitted, match="mine is not fitted: call fit on inliers first"):
+        detector.score(IMAGES)
+    detector.fit(TRAIN)
+    assert theirs.bank is None
+    assert detector.fitted.encoder is theirs.encoder
+    with torch.no_grad():
+        bank = torch.cat([theirs.encoder((x - 0.4) / 0.3) for x in TRAIN])
+        rows = theirs.encoder((IMAGES - 0.4) / 0.3)
+    expected = [sorted(float((row - one).double().norm()) for one in bank)[1] for row in rows]
+    assert detector.score(IMAGES).numpy() == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", [Energy, GradientDetector, lambda model: Nearest(nn.Sequential(model, nn.Flatten()))])
+def test_it_passes_the_battery(kind: Any, network: farout.Network) -> None:
+    detector = PytorchOOD(kind(network.module), normalize=network)
+    assert [finding for finding in farout.check(detector) if finding.problem] == []
+
+
+def test_modes_are_left_as_they_were(network: farout.Network) -> None:
+    detector = PytorchOOD(Energy(network.module), normalize=network)
+    expected = detector.score(IMAGES)
+    network.module.train()
+    assert torch.equal(detector.score(IMAGES), expected)
+    assert all(part.training for part in network.module.modules())
+
+
+def test_identity(network: farout.Network) -> None:
+    base = describe(PytorchOOD(Nearest(network.module, 2), normalize=network))
+    other = farout.networks.create("resnet20", 4, 32, mean=0.4, std=0.3, seed=3)
+    assert base is not None
+    assert base == describe(PytorchOOD(Nearest(network.module, 2), normalize=network, name="x"))
+    fitted = PytorchOOD(Nearest(network.module, 2), normalize=network)
+    fitted.fit(TRAIN)
+    for different in (
+        PytorchOOD(Nearest(network.module, 3), normalize=network),
+        PytorchOOD(Nearest(other.module, 2), normalize=network),
+        PytorchOOD(Nearest(network.module, 2)),
+        PytorchOOD(Nearest(network.module, 2), normalize=F.relu),
+        PytorchOOD(Nearest(network.module.forward, 2), normalize=network),
+        fitted,
+    ):
+        assert describe(different) is not None
+        assert describe(different) != base
+    assert describe(PytorchOOD(Nearest(object()), normalize=network)) is None
+
+
+def test_what_is_refused(network: farout.Network) -> None:
+    with pytest.raises(TypeError, match=r"expected a detector of pytorch-ood.* got the class Energy"):
+        PytorchOOD(Energy)
+    with pytest.raises(TypeError, match=r"made with its model, got ResNet"):
+        PytorchOOD(network.module)
+    with pytest.raises(TypeError, match=r"normalize: expected a farout.Network or a function, got float"):
+        PytorchOOD(Energy(network.module), normalize=0.5)  # type: ignore[arg-type]
+    unlabelled = farout.load("noise", limit=10)
+    with pytest.raises(ValueError, match="fits on labelled images, and 'noise' has no labels"):
+        PytorchOOD(Nearest(network.module)).fit(unlabelled)
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    """The library itself; skipped where it is absent."""
+    if importlib.util.find_spec("pytorch_ood") is None or importlib.util.find_spec("torchvision") is None:
+        pytest.skip("pytorch-ood is not installed")
+    from farout.networks.timm_bridge import _mend_torchvision
+
+    _mend_torchvision()
+    import pytorch_ood.detector
+
+    return pytorch_ood.detector
+
+
+@pytest.mark.parametrize(("name", "ours"), [("MaxSoftmax", "msp"), ("EnergyBased", "ebo"), ("MaxLogit", "mls")])
+def test_logit_detectors_agree_with_ours(theirs: Any, network: farout.Network, name: str, ours: str) -> None:
+    detector = PytorchOOD(getattr(theirs, name)(network.module), normalize=network)
+    expected = farout.Panel(network, [ours]).score(IMAGES)[ours]
+    shift = float(detector.score(IMAGES).mean()) - expected.mean()  # theirs may differ by a constant
+    assert detector.score(IMAGES).numpy() - shift == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert describe(detector) is not None
+
+
+def test_knn_agrees_with_ours(theirs: Any, network: farout.Network) -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.network(x).features
+
+    detector = PytorchOOD(theirs.KNN(Encoder(), k=5))
+    detector.fit(TRAIN)
+    expected = farout.Panel(network, [farout.detectors.KNN(k=5)]).fit(TRAIN).score(IMAGES)["knn"]
+    assert detector.score(IMAGES).numpy() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["MaxSoftmax", "ODIN", "Entropy", "KLMatching"])
+def test_the_librarys_pass_the_battery(theirs: Any, network: farout.Network, name: str) -> None:
+    detector = PytorchOOD(getattr(theirs, name)(network.module), normalize=network)
+    assert [finding for finding in farout.check(detector) if finding.problem] == []

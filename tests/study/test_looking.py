@@ -1,0 +1,154 @@
+"""Detectors that are fitted before they look, detectors that learn from outliers, and ensembles, in a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farout
+from farout.study import engine
+from farout.study.results import Results
+from farout.study.spec import StudySpec
+from farout.study.study import from_spec
+from written_runs import lenet_weights
+
+LAYERS = ["msp", "mds_layers", {"name": "mds_layers", "epsilon": 0.0}]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(lenet_weights(tmp_path_factory.mktemp("weights")))
+
+
+def spec(weights: Any, members: list[Any], **options: Any) -> StudySpec:
+    given: dict[str, Any] = {
+        "name": "looking",
+        "inliers": {split: {"name": "toy", "split": split, "limit": 150} for split in ("train", "val", "test")},
+        "outliers": [{"name": "noise", "limit": 70}],
+        "networks": [{"name": "lenet", "weights": weights, "mean": [0.5], "std": [0.25]}],
+        "detectors": members,
+    }
+    return StudySpec.model_validate(given | options)
+
+
+def learning(weights: str) -> StudySpec:
+    return spec(weights, LAYERS, validation_outliers={"name": "toy", "split": "test/ood_pair", "limit": 40})
+
+
+def scores(root: Path) -> dict[tuple[str, str], Any]:
+    results = Results(root)
+    return {(row.tags["detector"], row.tags["outliers"]): results.scores(row) for row in results.done("clean")}
+
+
+def fitted(weights: str, outliers: Any = None) -> farout.Panel:
+    network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)
+    farout.networks.load_weights(network, weights)
+    members = ["mds_layers", farout.detectors.MDSLayers(epsilon=0.0)]
+    train, val = (farout.load("toy", split, limit=150) for split in ("train", "val"))
+    return farout.Panel(network, members).fit(train, val, outliers)
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+def test_scores_and_validation_scores_are_a_panels(weights: str, tmp_path: Path, supervised: bool) -> None:
+    outliers = farout.load("toy", "test/ood_pair", limit=40) if supervised else None
+    study = learning(weights) if supervised else spec(weights, LAYERS)
+    assert not farout.run(study, tmp_path).outcome.failed
+    found, panel = scores(tmp_path), fitted(weights, outliers)
+    for set_, images in {"": farout.load("toy", limit=150), "noise": farout.load("noise", limit=70)}.items():
+        for detector, expected in panel.score(images).items():
+            np.testing.assert_array_equal(found[detector, set_], expected, err_msg=detector)
+    kept = [values for path in tmp_path.glob("cells/*/state.safetensors") for values in _validation(path)]
+    for expected in panel.validation.values():
+        assert any(np.array_equal(values, expected) for values in kept)
+
+
+def _validation(path: Path) -> list[Any]:
+    from safetensors.numpy import load_file
+
+    return [values for key, values in load_file(path).items() if key.endswith("//validation")]
+
+
+def test_outliers_to_learn_from_change_what_is_learned(weights: str, tmp_path: Path) -> None:
+    farout.run(spec(weights, LAYERS), tmp_path / "alone")
+    farout.run(learning(weights), tmp_path / "learned")
+    alone, learned = scores(tmp_path / "alone"), scores(tmp_path / "learned")
+    assert np.array_equal(alone["msp", "noise"], learned["msp", "noise"])
+    assert not np.allclose(alone["mds_layers", "noise"], learned["mds_layers", "noise"])
+
+
+def test_an_interrupted_run_gives_the_same_scores(
+    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    farout.run(learning(weights), tmp_path / "whole")
+    count, original = 0, engine._Active.take
+
+    def take(self: Any, number: str, results: Any) -> None:
+        nonlocal count
+        original(self, number, results)
+        count += 1
+        if count in (3, 8, 10):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._Active, "take", take)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(learning(weights), tmp_path / "parts")
+    farout.run(learning(weights), tmp_path / "parts", workers=2)
+    whole, parts = scores(tmp_path / "whole"), scores(tmp_path / "parts")
+    assert whole.keys() == parts.keys()
+    assert all(np.array_equal(whole[key], parts[key]) for key in whole)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"validation_outliers": {"name": "noise", "limit": 70}}, "are the images of the outlier set 'noise'"),
+        (
+            {"validation_outliers": "toy:test/ood_cls", "inliers": {"test": "toy"}, "detectors": ["msp"]},
+            "told from the inliers' val split",
+        ),
+    ],
+)
+def test_what_may_not_be_learned_from(weights: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        from_spec(spec(weights, LAYERS, **options))
+
+
+def test_an_ensemble_of_stored_networks(tmp_path: Path) -> None:
+    files = []
+    for seed in (1, 2):
+        network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25, seed=seed)
+        files.append(str(tmp_path / f"{seed}.safetensors"))
+        farout.networks.save_weights(network, Path(files[-1]))
+    study = spec(files, ["msp", "ensemble", "knn", {"name": "ensemble", "kind": "mutual_information"}, "ash"])
+    with pytest.raises(ValueError, match="ash reads the network's last layer"):
+        from_spec(study)
+    study = study.model_copy(update={"detectors": study.detectors[:-1]})
+    assert not farout.run(study, tmp_path / "run", workers=2).outcome.failed
+    members = [farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25, seed=seed) for seed in (1, 2)]
+    panel = farout.Panel(farout.networks.Ensemble(members), ["ensemble"])
+    expected = panel.score(farout.load("noise", limit=70))["ensemble"]
+    np.testing.assert_array_equal(scores(tmp_path / "run")["ensemble", "noise"], expected)
+
+
+def test_an_ensemble_to_be_trained(tmp_path: Path) -> None:
+    network = {"name": "lenet", "members": 2, "train": {"epochs": 1}, "label": "two"}
+    study = spec("", ["ensemble", "entropy"], networks=[network, {**network, "members": None, "label": "one"}])
+    result = farout.run(study, tmp_path)
+    assert not result.outcome.failed
+    trained = list(tmp_path.glob("cells/*/weights.safetensors"))
+    assert len(trained) == 2  # the ensemble's first member is the network that stands alone
+    rows = Results(tmp_path).done("clean")
+    by_network = {
+        row.tags["network"]: Results(tmp_path).scores(row) for row in rows if row.tags["detector"] == "ensemble"
+    }
+    assert not np.allclose(by_network["two"][:50], by_network["one"][:50])
+
+
+def test_members_are_for_networks_to_be_trained() -> None:
+    with pytest.raises(ValueError, match="name all files"):
+        spec("a.safetensors", ["msp"], networks=[{"name": "lenet", "weights": "a.safetensors", "members": 5}])
