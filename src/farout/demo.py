@@ -6,7 +6,6 @@ from farout import detectors
 from farout.data.scenes.worlds import ATTRIBUTES
 from farout.study.spec import StudySpec
 
-
 CHEAP = {"mds_layers": {"name": "mds_layers", "epsilon": 0.0}}
 """Detectors in a form that takes no passes of its own; one network is no ensemble."""
 

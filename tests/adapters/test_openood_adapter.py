@@ -172,6 +172,7 @@ def test_the_net_has_what_post_processors_ask_for(network: farout.Network) -> No
         assert torch.allclose(feature, activations.features, atol=1e-5)
         assert torch.equal(maps[-1].flatten(1), feature)
         assert len(maps) == len(network.block_names)
+        assert all(one.is_contiguous() for one in maps)  # post-processors call .view on them
         blocks = list(activations.blocks.values())
         for place, block in enumerate(blocks[:-1]):
             assert torch.allclose(maps[place], block, atol=1e-4)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -79,7 +80,10 @@ class Net(nn.Module):
         kept: dict[str, Tensor] = {}
 
         def keep(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-            return lambda _module, _inputs, output: kept.__setitem__(name, output.clone())
+            def hook(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
+                kept[name] = output.clone(memory_format=torch.contiguous_format)  # theirs call .view on it
+
+            return hook
 
         def keep_head(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             kept["logits"], kept["feature"] = output, inputs[0].flatten(1)

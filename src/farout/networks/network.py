@@ -187,7 +187,10 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def _find_blocks(self) -> tuple[str, ...]:
-        """The outermost submodules that give feature maps or tokens, found by running the module on two grey images."""
+        """The outermost submodules that give feature maps or tokens, found by running the module on two grey images.
+
+        None where it cannot be run on such (the images it takes are not known): then the features serve as its block.
+        """
         parts, prefix = self.module, ""
         while len(inner := dict(parts.named_children())) == 1:
             ((name, parts),) = inner.items()
@@ -204,6 +207,8 @@ class Network(nn.Module):
         hooks = [part.register_forward_hook(see(prefix + name)) for name, part in inner.items()]
         try:
             self._probe()
+        except ValueError:
+            return ()
         finally:
             for hook in hooks:
                 hook.remove()

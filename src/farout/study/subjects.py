@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farout.adapters.catalog import create
 from farout.core import Activations, Detector, as_images, as_scores
 from farout.describe import describe
-from farout.detectors.catalog import catalog
 from farout.detectors.panel import Panel
 from farout.detectors.passes import forward
 from farout.detectors.saved import state_digest
@@ -129,7 +129,7 @@ class ImageSubject(Subject):
         """The detector, not fitted."""
         if isinstance(self.source, Detector):
             return self.source
-        detector = catalog.create(self.source.name, **self.source.params)
+        detector = create(self.source.name, **self.source.params)
         assert isinstance(detector, Detector)
         return detector
 
