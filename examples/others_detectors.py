@@ -27,7 +27,7 @@ def panel(network: farout.Network) -> farout.Panel:
 
 def served(url: str) -> HTTP:
     """A server: POST of a .npy file with images, a JSON list of scores back. The token stays in the environment."""
-    return HTTP(url, headers={"Authorization": "Bearer $DETECTOR_TOKEN"}, version="2024-05")
+    return HTTP(url, headers={"Authorization": "Bearer $FAROUT_TOKEN"}, version="2024-05")
 
 
 def main(epochs: int = 3, limit: int | None = 2000) -> tuple[farout.Result, farout.Result]:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from farout.adapters.function import FUNCTIONS, Function
 from farout.core import Detector, ImageSet, NotFitted, PostHoc, as_scores
 from farout.data import load
 from farout.detectors.panel import Member, Panel
@@ -37,12 +38,12 @@ class Problem(AssertionError):
 
 
 def check(detector: Any, images: ImageSet | None = None) -> list[Finding]:
-    """Put a detector (an object, or a class that can be made without arguments) through the battery.
+    """Put a detector (an object, a class that can be made without arguments, or a function) through the battery.
 
     images: inliers to fit and score; the built-in "toy" set if None. Every check gets a fresh, unfitted copy.
     """
     train, test = images or load("toy", "train"), images or load("toy")
-    bench = Bench(detector, train.limit(TRAIN), _tried(test))
+    bench = Bench(Function(detector) if isinstance(detector, FUNCTIONS) else detector, train.limit(TRAIN), _tried(test))
     bench.fresh()  # what is no detector at all is an error, not ten findings
     return [Finding(name, _problem(function, bench)) for name, function in CHECKS.items()]
 

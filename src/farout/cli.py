@@ -123,14 +123,14 @@ def check(
     Example: farout check mine.py:Mine
     """
     import farout
-    from farout.adapters.function import FUNCTIONS, Function
+    from farout.adapters import ADAPTERS
     from farout.detectors.catalog import catalog
     from farout.plugins import named_object
 
+    if detector in ADAPTERS:
+        raise ValueError(f"{detector} is an adapter; make a detector with it in a file, and check that: file.py:Name")
     with _users_code():
         subject = named_object(detector) if ":" in detector or detector.endswith(".py") else catalog[detector]
-    if isinstance(subject, FUNCTIONS):
-        subject = Function(subject)
     findings = farout.check(subject, farout.load(data) if data else None)
     for finding in findings:
         mark = typer.style("failed", fg="red") if finding.problem else typer.style("ok    ", fg="green")
@@ -164,7 +164,7 @@ def plan(
     for work in grouped(missing):
         typer.echo(f"{sum(work.roles.values()):>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
     for cut in ready.cuts:
-        typer.echo(f"left out at budget {spec.budget}: {cut}")
+        typer.echo(f"left out: {cut}")
     typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
 
 

@@ -195,8 +195,8 @@ class Activations:
         """The head; an error that names the detector where there is none."""
         if self.head is None:
             raise ValueError(
-                f"{who} reads the network's last layer, and these activations come without one: an ensemble has none; "
-                "for a single network give Activations(..., head=network.head)"
+                f"{who} reads the network's last layer, and there is none: an ensemble has no single one "
+                "(activations made by hand take head=network.head)"
             )
         return self.head
 
@@ -396,7 +396,9 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     if tensor.numel():
         low, high = tensor.aminmax()
         if not (low >= -1e-3 and high <= 1 + 1e-3):
-            raise ValueError(f"expected images in [0, 1], got values from {low:.4g} to {high:.4g}")
+            bad = int(tensor.isnan().sum())
+            got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
+            raise ValueError(f"expected images in [0, 1], got {got}")
     return tensor
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import dis
+import hashlib
+import importlib.util
 import inspect
 import math
 import sys
-import sysconfig
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -65,7 +67,7 @@ def own_code_of(cls: type) -> Json | None:
             "source": digest([inspect.getsource(part) for part in own]),
             "holds": _plain({key: value for part in reversed(own) for key, value in _held(part)}),
             "reads": _sorted_reads(found),
-            "from": [[part.__module__, part.__qualname__, _version(part)] for part in theirs],
+            "from": [[part.__module__, part.__qualname__, _version(part.__module__)] for part in theirs],
         }
     except (OSError, TypeError, ValueError, RecursionError):
         return None
@@ -175,6 +177,8 @@ def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -
         found[function, "="] = defaults
     closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}}
+    for name in _imported(function.__code__):
+        found[function, f"import {name}"] = _version(name)
     for name in _outer_names(function.__code__):
         key = (function, name)
         if name not in outside or key in found:
@@ -185,10 +189,11 @@ def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -
                 found[key] = digest(sources(value) if isinstance(value, type) else inspect.getsource(value))
                 for inner in _methods(value) if isinstance(value, type) else [inspect.unwrap(value)]:
                     _read(inner, found)
+            elif is_users(value) and (version := _version(value.__module__)):
+                found[key] = version
         elif isinstance(value, ModuleType):
-            file = getattr(value, "__file__", None)
-            if file and value.__name__.split(".")[0] not in KNOWN and not _is_installed(file):
-                found[key] = digest(Path(file).read_text(encoding="utf-8"))
+            if about := _module(value):
+                found[key] = about
         elif not isinstance(value, BuiltinFunctionType | np.ufunc):
             found[key] = _plain(value)
 
@@ -204,9 +209,40 @@ def _outer_names(code: CodeType) -> set[str]:
     return names.union(*(_outer_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _version(cls: type) -> str:
-    """The version of the library that a class comes from, where it says so."""
-    return str(getattr(sys.modules.get(cls.__module__.split(".")[0]), "__version__", ""))
+def _imported(code: CodeType) -> set[str]:
+    """The libraries that code imports as it runs; TypeError for a file of the user's, which may change meanwhile."""
+    names = {step.argval.split(".")[0] for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"} - KNOWN
+    for name in names:
+        spec = name and importlib.util.find_spec(name)
+        if not spec or not _is_installed(spec.origin):
+            raise TypeError(f"{name} is imported inside a function; import it at the top of the file")
+        with suppress(ImportError):
+            importlib.import_module(name)  # so that its version can be told before the first call as after it
+    return names.union(*(_imported(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _module(module: ModuleType) -> str:
+    """A module: of the user's, its source and that of those of the user's that it reads; of a library, its version."""
+    found: dict[str, str] = {}
+    _add_sources(module, found)
+    return digest(sorted(found.values())) if found else _version(module.__name__)
+
+
+def _add_sources(module: ModuleType, found: dict[str, str]) -> None:
+    file = getattr(module, "__file__", None)
+    if not file or file in found or module.__name__.split(".")[0] in KNOWN or _is_installed(file):
+        return
+    found[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    for value in list(vars(module).values()):
+        other = sys.modules.get(value.__module__) if isinstance(value, type | FunctionType) else value
+        if isinstance(other, ModuleType):
+            _add_sources(other, found)
+
+
+def _version(module: str) -> str:
+    """The version of the library that a module belongs to, where it says so and the version counts."""
+    top = module.split(".")[0]
+    return "" if top in KNOWN else str(getattr(sys.modules.get(top), "__version__", ""))
 
 
 def _is_own(thing: type | FunctionType) -> bool:
@@ -215,7 +251,7 @@ def _is_own(thing: type | FunctionType) -> bool:
 
 
 def _is_installed(file: str | None) -> bool:
-    return file is not None and file.startswith((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    return file is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 def _plain(value: object) -> Json:

@@ -77,7 +77,8 @@ def _checked(detector: object) -> Detector | Panel:
     if isinstance(detector, type):
         raise TypeError(f"expected a detector, got the class {detector.__name__}; make one: {detector.__name__}(…)")
     if not isinstance(detector, Detector | Panel):
-        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {type(detector).__name__}")
+        got = type(detector).__name__
+        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {got}; a function of images is taken too")
     return detector
 
 

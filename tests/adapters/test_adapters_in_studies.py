@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import torch
 import yaml
 from local_server import Reply, brightness, serving
 from onnx_files import write_onnx
+from safetensors import safe_open
+from safetensors.torch import save_file
 from sklearn.ensemble import IsolationForest
 
 import farout
 from farout.adapters import Estimator
 from farout.adapters.catalog import ADAPTERS, create
 from farout.detectors.catalog import catalog
+from farout.plugins import load_plugin
 from farout.registry import UnknownName
 from farout.study.results import Results
 from farout.study.spec import StudySpec
@@ -54,6 +58,13 @@ def study(folder: Path, detectors: list[Any]) -> StudySpec:
     return StudySpec.read(folder / "mine.yaml")
 
 
+def plugin(path: Path, text: str) -> tuple[str, ...]:
+    """A file of the user's, named by the user."""
+    path.write_text(text)
+    load_plugin(path)
+    return (str(path),)
+
+
 def scores(root: Path) -> dict[tuple[str, str], np.ndarray]:
     results = Results(root)
     return {(row.tags["detector"], row.tags["outliers"]): results.scores(row) for row in results.done("clean")}
@@ -63,10 +74,11 @@ def everything(images: farout.ImageSet) -> torch.Tensor:
     return images.batch(range(len(images)))
 
 
+@pytest.mark.slow
 def test_function_estimator_and_file_on_two_workers(folder: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    (folder / "mine.py").write_text(SCORE.format(factor=2))
+    plugins = plugin(folder / "mine.py", SCORE.format(factor=2))
     write_onnx(folder / "mean.onnx", (16, 3, 32, 32))
     settings = {"n_estimators": 20}
     forest = {"name": "estimator", "of": "sklearn.ensemble.IsolationForest", "settings": settings}
@@ -80,7 +92,7 @@ def test_function_estimator_and_file_on_two_workers(folder: Path) -> None:
             {**forest, "seed": 1, "label": "another forest"},
         ],
     )
-    first = farout.run(spec, folder / "run", workers=2).outcome
+    first = farout.run(spec, folder / "run", workers=2, plugins=plugins).outcome
     assert not first.failed
     found = scores(folder / "run")
     network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25)
@@ -106,11 +118,11 @@ def test_a_change_is_computed_anew(folder: Path, changed: str) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     members = [{"name": "function", "of": "one.py:contrast"}, {"name": "onnx", "path": "mean.onnx"}]
-    (folder / "one.py").write_text(SCORE.format(factor=1))
+    plugin(folder / "one.py", SCORE.format(factor=1))
     write_onnx(folder / "mean.onnx", ("b", 3, 32, 32))
     assert len(farout.run(study(folder, members), folder / "run").outcome.done) == 4
     if changed == "function":
-        (folder / "two.py").write_text(SCORE.format(factor=3))
+        plugin(folder / "two.py", SCORE.format(factor=3))
         members[0]["of"] = "two.py:contrast"
     else:
         write_onnx(folder / "mean.onnx", ("b", 3, 32, 32), factor=3.0)
@@ -128,7 +140,7 @@ def test_an_endpoint_is_asked_once_per_image(folder: Path, monkeypatch: pytest.M
             "headers": {"Authorization": "Bearer $FAROUT_TEST_TOKEN"},
         }
         spec = study(folder, [member])
-        outcome = farout.run(spec, folder / "run", workers=2).outcome
+        outcome = farout.run(spec, folder / "run").outcome
         assert not outcome.failed
         assert sum(shape[0] for shape in server.shapes) == 170
         assert {one["headers"]["Authorization"] for one in server.seen} == {"Bearer open-sesame"}
@@ -154,10 +166,16 @@ def test_an_endpoint_that_refuses_fails_its_own_cells(folder: Path) -> None:
 
 def test_a_secret_has_no_place_in_a_study(folder: Path) -> None:
     member = {"name": "http", "url": "http://host/", "headers": {"Authorization": "Bearer open-sesame"}}
-    with pytest.raises(ValueError, match=r'header Authorization: .*environment variable.*"\$NAME"') as caught:
+    with pytest.raises(ValueError, match=r'header Authorization: .*environment variable.*"\$FAROUT_TOKEN"') as caught:
         study(folder, [member])
     assert "open-sesame" not in str(caught.value)
-    member = {"name": "http", "url": "ftp://host/", "headers": {"Authorization": "$HIDDEN_NAME"}}
+    member["headers"] = {"Authorization": "Bearer open-sesame$$"}
+    with pytest.raises(ValueError, match=r"header Authorization: .*environment variable"):
+        study(folder, [member])
+    member["headers"] = {"Authorization": "$AWS_SECRET_ACCESS_KEY"}
+    with pytest.raises(ValueError, match="only those that start with FAROUT_ are sent"):
+        from_spec(study(folder, [member]))
+    member = {"name": "http", "url": "ftp://host/", "headers": {"Authorization": "$FAROUT_HIDDEN_NAME"}}
     with pytest.raises(ValueError, match=r"detector http with .*must start with http://") as caught:
         from_spec(study(folder, [member]))
     assert "HIDDEN_NAME" not in str(caught.value)
@@ -167,6 +185,7 @@ def test_files_start_from_the_studys_folder(folder: Path) -> None:
     spec = study(folder, [{"name": "onnx", "path": "a/b.onnx"}, {"name": "function", "of": "c.py:f"}])
     assert spec.detectors[0].params == {"path": str(folder / "a" / "b.onnx")}
     assert spec.detectors[1].params == {"of": f"{folder / 'c.py'}:f"}
+    assert study(folder, [{"name": "function", "of": "f"}]).detectors[0].params == {"of": "f"}
     other = study(folder, [{"name": "estimator", "of": "sklearn.svm.OneClassSVM"}, {"name": "knn", "k": 3}])
     assert [item.params for item in other.detectors] == [{"of": "sklearn.svm.OneClassSVM"}, {"k": 3}]
 
@@ -179,7 +198,7 @@ def test_files_start_from_the_studys_folder(folder: Path) -> None:
         ({"name": "onnx", "path": "gone.onnx"}, r"cannot read the ONNX file .*study/gone.onnx"),
         ({"name": "onnx", "file": "x"}, "unknown parameter of adapter 'onnx': 'file'"),
         ({"name": "onnx"}, "detector onnx with no parameters: .*path"),
-        ({"name": "function", "of": "gone.py:f"}, "no such plugin: .*study/gone.py"),
+        ({"name": "function", "of": "gone.py:f"}, "is code, which runs only if .* --plugin .*study/gone.py"),
         ({"name": "estimator", "of": "os.system"}, "comes from sklearn or pyod.models"),
         ({"name": "estimator", "of": "sklearn.svm.OneClassSVM", "settings": {"nue": 1}}, "has no setting 'nue'"),
     ],
@@ -214,3 +233,17 @@ def test_a_detector_of_the_users_comes_before_an_adapter(monkeypatch: pytest.Mon
         name = "http"
 
     assert isinstance(create("http"), Mine)
+
+
+@pytest.mark.parametrize("name", ["function", "http", "onnx"])
+def test_a_saved_panel_makes_no_adapter_that_is_not_post_hoc(folder: Path, name: str) -> None:
+    """A panel may come from anybody: it reaches no code, file or server."""
+    network = farout.networks.create("lenet", 4, 32)
+    farout.Panel(network, ["msp"]).fit(farout.load("toy", "train", limit=10)).save(folder / "panel.safetensors")
+    with safe_open(folder / "panel.safetensors", framework="pt") as file:
+        facts = json.loads(file.metadata()["farout"])
+    params = {"function": {"of": str(folder / "x.py:f")}, "http": {"url": "http://host/"}, "onnx": {"path": "x.onnx"}}
+    facts["detectors"]["msp"].update(name=name, params=params[name])
+    save_file({"x": torch.zeros(1)}, folder / "panel.safetensors", {"farout": json.dumps(facts)})
+    with pytest.raises(ValueError, match=f"holds post-hoc detectors only, got '{name}'"):
+        farout.Panel.load(folder / "panel.safetensors", network)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -70,6 +71,26 @@ def test_gradients_flow() -> None:
 @pytest.mark.parametrize("function", [bright, partial(bright, factor=2.0), Owner(3.0).rate, lambda x: x.std((1, 2, 3))])
 def test_it_passes_the_battery(function: Any) -> None:
     assert [finding for finding in farout.check(Function(function)) if finding.problem] == []
+
+
+def test_a_function_is_checked_as_it_stands() -> None:
+    assert farout.check(bright) == farout.check(Function(bright))
+    crowd = farout.check(lambda images: images.mean((1, 2, 3)) - images.mean())
+    assert next(finding.check for finding in crowd if finding.problem) == "scores an image alike in any batch"
+
+
+def test_a_name_in_a_file_runs_no_code_unless_the_file_is_a_plugin(tmp_path: Path) -> None:
+    file = tmp_path / "its own.py"
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\ndef score(x): return x.mean((1, 2, 3))\n")
+    with pytest.raises(ValueError, match=re.escape(f"only if you name its file: farout run … --plugin '{file}'")):
+        Function(f"{file}:score")
+    assert not (tmp_path / "ran").exists()
+    load_plugin(file)
+    assert torch.equal(Function(f"{file}:score").score(IMAGES), IMAGES.mean((1, 2, 3)).double())
+    with pytest.raises(ValueError, match="Did you mean 'score'"):
+        Function(f"{file}:scores")
+    with pytest.raises(ValueError, match=r"expected file.py:Name, got 'score'"):
+        Function("score")
 
 
 def test_names() -> None:
@@ -175,6 +196,48 @@ def test_two_nameless_functions_of_one_line_differ(functions: Callable[..., Any]
     assert describe(Function(module.nameless)) != describe(Function(module.other))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import scipy.ndimage\ndef f(x): return scipy.ndimage.sobel(x)\n",
+        "from scipy.ndimage import sobel\ndef f(x): return sobel(x)\n",
+        "def f(x):\n    from scipy import ndimage\n    return ndimage.sobel(x)\n",
+    ],
+)
+def test_another_version_of_a_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    import scipy
+
+    (tmp_path / "uses.py").write_text(text)
+    function = load_plugin(tmp_path / "uses.py").f
+    before = describe(Function(function))
+    assert before is not None
+    assert before == describe(Function(function))
+    monkeypatch.setattr(scipy, "__version__", "0.0.1")
+    assert describe(Function(function)) != before
+
+
+def test_files_that_a_file_reads_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(factor: int) -> Any:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "near_one.py").write_text("import far_one\ndef f(x):\n    return far_one.FACTOR * x\n")
+        (folder / "far_one.py").write_text(f"FACTOR = {factor}\n")
+        (folder / "mine.py").write_text(
+            "import near_one\ndef score(x):\n    return near_one.f(x.mean((1, 2, 3)))\n"
+            "def late(x):\n    import far_one\n    return far_one.FACTOR * x.mean((1, 2, 3))\n"
+        )
+        monkeypatch.syspath_prepend(folder)
+        for name in ("near_one", "far_one"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        module = load_plugin(folder / "mine.py")
+        assert describe(Function(module.late)) is None
+        return describe(Function(module.score))
+
+    first = told(1)
+    assert first is not None
+    assert first == told(1) != told(2)
+
+
 def test_sign_bound_object_and_decorator_are_told() -> None:
     assert describe(Function(bright)) != describe(Function(bright, larger="inlying"))
     one, same, two = (describe(Function(Owner(factor).rate)) for factor in (1.0, 1.0, 2.0))
@@ -213,7 +276,7 @@ def test_stress_takes_a_function_a_method_and_a_partial() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (nn.Linear(2, 1), "expected a farout.Detector or a farout.Panel, got Linear"),
+        (nn.Linear(2, 1), "a farout.Panel, got Linear; a function of images is taken too"),
         (Owner, re.escape("got the class Owner; make one: Owner(…)")),
         ("msp", "got str"),
     ],

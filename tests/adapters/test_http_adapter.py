@@ -264,6 +264,8 @@ def test_addresses_that_are_refused(url: str, message: str) -> None:
         ("headers", {"A B": "c"}, "'A B' is no name of a header"),
         ("headers", {"A": 3}, "the value of header A must be text"),
         ("headers", {"A": "sesame $"}, "the value of header A must be text"),
+        ("headers", {"A": "sesame ${HOME}"}, "reads the environment variable HOME; .* call it FAROUT_HOME"),
+        ("headers", {"A": "$FAROUT_A$AWS_SECRET_ACCESS_KEY"}, "only those that start with FAROUT_ are sent"),
     ],
 )
 def test_parameters_that_are_refused(name: str, value: Any, message: str) -> None:

@@ -117,15 +117,32 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         ONNX(tmp_path / "text.onnx")
 
 
-def test_weights_in_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not in the file would be no part of what the detector is."""
-    import onnx
+@pytest.mark.parametrize("inner", [False, True])
+def test_weights_in_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: bool) -> None:
+    """What is not in the file would be no part of what the detector is, though ONNX Runtime reads it."""
+    import onnxruntime
+    from onnx import TensorProto, external_data_helper, helper, save
 
-    model = onnx.load(str(write_onnx(tmp_path / "mean.onnx")))
-    onnx.save(model, str(tmp_path / "split.onnx"), save_as_external_data=True, location="weights.bin", size_threshold=0)
-    assert (tmp_path / "weights.bin").stat().st_size > 0
+    weight = helper.make_tensor("weight", TensorProto.FLOAT, [192, 1], b"\0\0\0\x40" * 192, raw=True)
+    rows = helper.make_tensor("rows", TensorProto.INT64, [2], [0, -1])
+    nodes = [helper.make_node("Reshape", ["images", "rows"], ["flat"])]
+    nodes += [helper.make_node("Constant", [], ["weight"], value=weight)] if inner else []
+    nodes += [helper.make_node("MatMul", ["flat", "weight"], ["scores"])]
+    given = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["b", 3, 8, 8])
+    made = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["b", 1])
+    graph = helper.make_graph(nodes, "g", [given], [made], [rows] if inner else [rows, weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    save(model, str(tmp_path / "whole.onnx"))
+    assert torch.allclose(ONNX(tmp_path / "whole.onnx").score(IMAGES), 2 * 192 * EXPECTED, rtol=1e-5)
+    kept = model.graph.node[1].attribute[0].t if inner else model.graph.initializer[1]
+    (tmp_path / "weights.bin").write_bytes(kept.raw_data)
+    external_data_helper.set_external_data(kept, "weights.bin")
+    kept.ClearField("raw_data")
+    (tmp_path / "split.onnx").write_bytes(model.SerializeToString())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="in one file, weights included"):
+    if not inner:
+        onnxruntime.InferenceSession((tmp_path / "split.onnx").read_bytes(), providers=["CPUExecutionProvider"])
+    with pytest.raises(ValueError, match="in one file, weights included: it keeps weights in another file"):
         ONNX(tmp_path / "split.onnx")
 
 

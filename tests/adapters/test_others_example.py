@@ -24,7 +24,7 @@ def test_the_function_finds_empty_images_and_the_panel_scores_with_its_estimator
 
 def test_the_server_gets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setenv("DETECTOR_TOKEN", "abcdef")
+    monkeypatch.setenv("FAROUT_TOKEN", "abcdef")
     with serving() as server:
         assert EXAMPLE.served(server.url).score(torch.full((2, 3, 4, 4), 0.5)).tolist() == [0.5, 0.5]
     assert server.seen[0]["headers"]["Authorization"] == "Bearer abcdef"

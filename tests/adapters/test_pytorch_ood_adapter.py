@@ -40,6 +40,22 @@ class Nearest:
         return torch.cdist(self.encoder(x), self.bank).sort(1).values[:, self.k - 1]
 
 
+class Around:
+    """Holds the detector that holds the model, as MahalanobisODIN does."""
+
+    requires_fit = True
+
+    def __init__(self, inner: Any) -> None:
+        self._base = inner
+
+    def fit(self, loader: Any) -> Around:
+        self._base.fit(loader)
+        return self
+
+    def predict(self, x: Tensor) -> Tensor:
+        return self._base.predict(x)  # type: ignore[no-any-return]
+
+
 class GradientDetector:
     """Needs gradients to predict."""
 
@@ -105,10 +121,22 @@ def test_it_is_fitted_in_a_copy_that_shares_the_model(network: farout.Network) -
     assert detector.score(IMAGES).numpy() == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", [Energy, GradientDetector, lambda model: Nearest(nn.Sequential(model, nn.Flatten()))])
+@pytest.mark.parametrize(
+    "kind", [Energy, GradientDetector, lambda model: Nearest(nn.Sequential(model, nn.Flatten()), 2)]
+)
 def test_it_passes_the_battery(kind: Any, network: farout.Network) -> None:
     detector = PytorchOOD(kind(network.module), normalize=network)
-    assert [finding for finding in farout.check(detector) if finding.problem] == []
+    assert [finding for finding in farout.check(detector, TRAIN.limit(30)) if finding.problem] == []
+
+
+def test_the_model_of_a_detector_in_a_detector_is_found(network: farout.Network) -> None:
+    plain, nested = (PytorchOOD(make(Nearest(encoder(network)))) for make in (lambda x: x, Around))
+    network.module.train()
+    plain.fit(TRAIN)
+    nested.fit(TRAIN)
+    assert nested.fitted._base.encoder is nested.detector._base.encoder
+    assert torch.equal(nested.score(IMAGES), plain.score(IMAGES))
+    assert all(part.training for part in network.module.modules())
 
 
 def test_modes_are_left_as_they_were(network: farout.Network) -> None:

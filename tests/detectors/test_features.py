@@ -273,6 +273,17 @@ def test_one_image_per_class_is_too_few_for_mds() -> None:
         mds(draw(5, 3), range(5), draw(1, 3))
 
 
+@pytest.mark.parametrize("total", [9, 21, 300])
+def test_features_that_vary_by_rounding_alone_are_refused(total: int) -> None:
+    """The mean of equal float64 numbers is off by a last digit."""
+    train = torch.tensor([[0.1, 0.3, 0.07, 0.91]], dtype=torch.float64).expand(total, -1)
+    with pytest.raises(ValueError, match=f"features of {total} training images do not vary within 3 classes"):
+        mds(train, [i % 3 for i in range(total)], train)
+    varied = train + 1e-9 * draw(total, 4).double()
+    labels, queries = [i % 3 for i in range(total)], varied[:3] + 1e-9
+    assert mds(varied, labels, queries) == pytest.approx(slow_mds(varied, labels, queries), rel=1e-4)
+
+
 @pytest.mark.parametrize("detector", [KNN(k=10), DN2(), MDS(), RMDS()], ids=repr)
 def test_far_features_are_the_outliers(detector: PostHoc) -> None:
     labels = torch.arange(300) % 3

@@ -332,8 +332,9 @@ def test_what_gram_cannot_work_with_is_said() -> None:
         Gram().fit(table[:9], None)
     with pytest.raises(ValueError, match="variant='openood' needs the class of every training image"):
         Gram(variant="openood").fit(table, None)
-    with pytest.raises(ValueError, match="the network tells 3 classes apart, and a label is 3"):
-        Gram(variant="openood").fit(table, torch.full((40,), 3))
+    for wrong in (-1, 3):
+        with pytest.raises(ValueError, match=f"gram: labels run from {wrong} to {wrong}, the network has 3 classes"):
+            Gram(variant="openood").fit(table, torch.full((40,), wrong))
     with pytest.raises(ValueError, match="reads the blocks' Gram matrices, and these activations have none"):
         Gram().fit(Activations(torch.zeros(20, 3), torch.zeros(20, 2)), None)
     with pytest.raises(NotFitted, match="gram is not fitted: call fit on the inliers' train split"):

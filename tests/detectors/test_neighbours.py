@@ -127,6 +127,15 @@ def test_a_search_among_rows_as_they_are_does_not_serve_scaled_rows() -> None:
     assert KNN(k=2).fit(train, None).score(query).tolist() == pytest.approx(expected, rel=1e-12)
 
 
+def test_many_neighbours_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    bank, queries = draw(300, 6), draw(40, 6, seed=1)
+    expected, sizes, norm = slow_dn2(bank, queries, 200), [], Tensor.norm
+    monkeypatch.setattr(Bank, "AT_ONCE", 5000)
+    monkeypatch.setattr(Tensor, "norm", lambda rows, **given: sizes.append(rows.numel()) or norm(rows, **given))
+    assert dn2(bank, queries, 200) == pytest.approx(expected, rel=1e-12)
+    assert max(sizes) <= 5000
+
+
 def test_labels_play_no_part_in_dn2() -> None:
     bank, queries = reading(draw(50, 6)), reading(draw(9, 6, seed=1))
     assert torch.equal(DN2().fit(bank, torch.arange(50) % 7).score(queries), DN2().fit(bank, None).score(queries))
@@ -237,6 +246,31 @@ def test_faiss_gives_the_same_scores(make: type[KNN | DN2]) -> None:
         torch.testing.assert_close(theirs.score(queries), expected, rtol=1e-15, atol=0)
         assert ours.state.keys() == theirs.state.keys() == {"bank", "lengths"}
         torch.testing.assert_close(copy.deepcopy(theirs).score(queries), expected, rtol=1e-15, atol=0)
+
+
+def test_an_index_of_scaled_rows_does_not_serve_rows_as_they_are() -> None:
+    """A loaded panel holds equal tensors once, so that knn and dn2 share the lengths, too."""
+    pytest.importorskip("faiss")
+    train, queries = reading(draw(3000, 8) * torch.linspace(0.1, 5, 3000)[:, None]), reading(draw(20, 8, seed=1))
+    expected = [make().fit(train, None).score(queries) for make in (KNN, DN2)]
+    knn, dn2 = (make(search="faiss").fit(train, None) for make in (KNN, DN2))
+    dn2.state = dict(knn.state)
+    for detector, scores in zip((knn, dn2), expected, strict=True):
+        neighbours._Proposal.latest = None
+        torch.testing.assert_close(detector.score(queries), scores, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("search", ["torch", "faiss"])
+def test_fitting_again_on_the_same_tensor_forgets_what_it_held(search: Any) -> None:
+    if search == "faiss":
+        pytest.importorskip("faiss")
+    train, queries = reading(draw(500, 6)), reading(draw(9, 6, seed=1))
+    detector = KNN(k=1, search=search).fit(train, None)
+    before = detector.score(queries)
+    train.features.copy_(draw(500, 6, seed=2))
+    after = detector.fit(train, None).score(queries)
+    assert torch.equal(after, KNN(k=1).fit(reading(draw(500, 6, seed=2)), None).score(queries))
+    assert not torch.equal(after, before)
 
 
 def test_an_index_goes_with_its_bank() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
-from panels import ALL, OnVal, fitted, images, network, pixels
+from panels import ALL, PERTURBING, OnVal, fitted, images, network, pixels
 from torch import Tensor
 
-from farout import Activations, Network, Panel
+from farout import Activations, Network, Panel, PostHoc
 from farout.core import Split
 from farout.detectors import ODIN
 
@@ -143,3 +145,27 @@ def test_fitting_and_scoring_leave_modes_and_weights_alone() -> None:
     assert panel.network.digest == before
     panel.network.eval()
     np.testing.assert_array_equal(panel.score(pixels(9, 3))["knn"], scores)
+
+
+@pytest.mark.parametrize("member", [*ALL, *PERTURBING], ids=lambda member: member.name)
+def test_gradients_flow_whatever_mode_a_panel_was_fitted_and_loaded_in(member: PostHoc, tmp_path: Path) -> None:
+    panel = Panel(network(), {"it": copy.deepcopy(member)})
+    with torch.inference_mode():
+        panel.fit(images(130, 1), images(70, 2))
+        panel.save(tmp_path / "panel")
+        loaded = Panel.load(tmp_path / "panel", panel.network)
+    for one in (panel, loaded):
+        given = pixels(3, 3).requires_grad_()
+        one["it"].score(given).sum().backward()
+        assert given.grad is not None
+        assert given.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("member", ["msp", "odin"])
+def test_a_member_scores_in_evaluation_mode_and_leaves_the_network_in_its_own(member: str) -> None:
+    panel, given = Panel(network(), [member]), pixels(20, 3)
+    expected = panel.score(given)[member]
+    panel.network.train()
+    np.testing.assert_array_equal(panel[member].score(given), expected)
+    np.testing.assert_array_equal(panel[member].score(given.requires_grad_()).detach(), expected)
+    assert all(part.training for part in panel.network.modules())

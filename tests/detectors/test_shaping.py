@@ -115,6 +115,21 @@ def test_of_equal_entries_the_first_are_kept(features: list[float]) -> None:
     assert shaped.tolist() == [[sum(features) / 2] * 2 + [0.0] * 3]
 
 
+@pytest.mark.parametrize("percentile", [20.0, 50.0, 90.0, 97.0])
+def test_ties_are_broken_as_a_stable_sort_does(percentile: float) -> None:
+    features = (2 * draw(50, 30)).round().double()
+    shaped = ASH(kind="P", percentile=percentile).shaped(features + 10)
+    count = 30 - round(30 * percentile / 100)
+    order = (features + 10).argsort(dim=1, descending=True, stable=True)[:, :count]
+    assert torch.equal(shaped, torch.zeros_like(features).scatter(1, order, (features + 10).gather(1, order)))
+
+
+def test_react_reads_bfloat16() -> None:
+    val = draw(70, 30).bfloat16()
+    limit = float(np.percentile(val.double().numpy(), 90))
+    assert ReAct().fit(reading(val), None).fitted("limit").item() == pytest.approx(limit, rel=1e-14)
+
+
 def test_the_openood_variant_of_ash_binarizes() -> None:
     given = reading(draw(9, 30).relu())
     assert torch.equal(ASH(variant="openood").score(given), ASH(kind="B").score(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +12,11 @@ import torch
 from panels import OnVal, images, network, pixels
 from torch import Tensor
 
-from farout import Activations, ImageSet, Network, Panel, PostHoc
+from farout import Activations, ImageSet, Network, Panel, PostHoc, stress
 from farout.core import Split
-from farout.detectors import KNN
+from farout.detectors import KNN, MDSLayers
+from farout.detectors.supervision import note
+from farout.detectors.tuned import Images
 
 
 @dataclass(kw_only=True)
@@ -113,6 +116,7 @@ def test_tuning_does_not_teach_by_the_outliers_it_judges_on() -> None:
         (["knn", Middle()], {"val": None}, "takes inliers to tell them from: pass val="),
         (["knn", "msp"], {}, "none of knn, msp learns from outliers: leave outliers= out"),
         ([Middle()], {"outliers": OUTLIERS.subset([])}, "the outliers 'others' to learn from are an empty set"),
+        ([Middle()], {"outliers": VAL}, "the val split and the outliers are the same images"),
         ([Middle()], {"train": None}, "middle must be fitted on the inliers' train split"),
     ],
 )
@@ -122,6 +126,37 @@ def test_outliers_that_cannot_serve_are_refused_before_the_work(members: Any, ch
     with pytest.raises(ValueError, match=message):
         panel.fit(**given)  # type: ignore[arg-type]
     assert not panel.network.module.seen
+
+
+def test_it_is_remembered_what_was_learned_from(tmp_path: Path) -> None:
+    """Also on disk, and of one member alone; fitting or tuning without outliers forgets it."""
+    members: Any = {"it": MDSLayers(epsilon=0.0), "other": MDSLayers(), "msp": "msp"}
+    panel, record = Panel(network(), members).fit(TRAIN, VAL, OUTLIERS.limit(30)), Images.of(OUTLIERS.limit(30))
+    assert panel.learned == {"it": record, "other": record}
+    panel.save(tmp_path / "panel")
+    assert Panel.load(tmp_path / "panel", panel.network).learned == panel.learned
+    assert panel.only("it").learned == {"it": record}
+    panel["it"].fit(TRAIN)
+    assert panel.learned == {"other": record}
+    panel.tune({"it": {"epsilon": [0.0]}}, TRAIN, VAL, outliers=OUTLIERS)
+    assert panel.learned == {}
+    assert panel.fit(TRAIN, VAL, OUTLIERS).learned.keys() == {"it", "other"}
+    assert panel.fit(TRAIN, VAL).learned == {}
+
+
+@pytest.mark.parametrize(
+    ("tested", "expected"),
+    [
+        (images(9, 8), ""),
+        (OUTLIERS, "; tested on outliers (far) from the set it learned from, maybe the same images"),
+        (OUTLIERS.limit(30), "; tested on the outliers it learned from (far)"),
+    ],
+)
+def test_a_test_on_what_was_learned_from_says_so(tested: ImageSet, expected: str) -> None:
+    panel = Panel(network(), {"it": Middle(), "msp": "msp"}).fit(TRAIN, VAL, OUTLIERS.limit(30))
+    told = note("it", panel.learned["it"], {"near": images(9, 9), "far": tested})
+    assert told == f"it: learned from 30 images of others{expected}"
+    assert stress(panel, images(20, 7), tested).notes == [told.replace("(far)", f"({tested.name})")]
 
 
 def test_one_that_forgot_to_write_supervise_is_told_so() -> None:

@@ -1,4 +1,4 @@
-"""temp_scaling against scipy's minimizer and torch's own L-BFGS, and where there is no minimum."""
+"""temp_scaling against scipy's minimizer and a bisection, OpenOOD's steps, and where there is no minimum."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ def test_where_all_are_right_the_temperature_stays_above_its_bound(total: int) -
     logits = draw(total, 4)
     logits[torch.arange(total), torch.arange(total) % 4] += 10
     detector = fitted(logits, torch.arange(total) % 4)
-    spread = (logits.double().amax(1) - logits.double().amin(1)).mean().item()
-    assert detector.fitted("temperature").item() == pytest.approx(spread / 100, rel=1e-12)
+    leads = sorted(first - second for *_, second, first in map(sorted, logits.double().tolist()))
+    assert detector.fitted("temperature").item() == pytest.approx(leads[(total - 1) // 2] / 100, rel=1e-12)
     scores = detector.score(reading(torch.cat([logits, torch.zeros(1, 4)])))
     assert scores.isfinite().all()
     assert (scores[:-1] > 0).all()
@@ -142,6 +142,25 @@ def test_where_all_are_wrong_the_temperature_stays_below_its_bound() -> None:
 @pytest.mark.parametrize("classes", [1, 3])
 def test_flat_logits_leave_the_temperature_at_one(classes: int) -> None:
     assert temperature(torch.full((5, classes), 2.0), torch.zeros(5, dtype=torch.long)) == 1.0
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e9, -1e30])
+def test_classes_masked_by_a_large_number_count_for_nothing(mask: float) -> None:
+    logits, labels = validation(300, 4)
+    masked = torch.cat([logits, torch.full((300, 6), mask)], 1)
+    assert temperature(masked, labels) == pytest.approx(temperature(logits, labels), rel=1e-9)
+
+
+def test_a_few_huge_logits_do_not_set_the_bound() -> None:
+    logits, labels = validation(300, 4)
+    huge = torch.cat([logits, 1e9 * torch.eye(4)])
+    assert temperature(huge, torch.cat([labels, torch.arange(4)])) == pytest.approx(
+        temperature(logits, labels), rel=1e-9
+    )
+
+
+def test_without_a_largest_logit_the_temperature_stays_at_one() -> None:
+    assert temperature(torch.tensor([[2.0, 2.0, 0.0]] * 5), torch.zeros(5, dtype=torch.long)) == 1.0
 
 
 def test_a_masked_class_counts_for_nothing() -> None:

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from farout import Activations, ImageSet, Panel, PostHoc
 from farout.core import Split
+from farout.data.matched import match
 from farout.detectors import EBO, KNN, ODIN
-from farout.detectors.tuned import Candidate, Images, Tuned, note
+from farout.detectors.tuned import Candidate, Images, Tuned, note, shared
 from farout.registry import UnknownName
 
 TRAIN, VAL = images(130, 1, "train"), images(70, 2, "val")
@@ -350,6 +351,14 @@ MAYBE = "tested on outliers (far) from the set it was tuned on, maybe the same i
 def test_a_note_says_plainly_what_was_met_before(outliers: ImageSet, tested: ImageSet, expected: str) -> None:
     said = note("knn", record(VAL, outliers), images(20, 7, "test"), {"near": bright(20, 8), "far": tested})
     assert said == (f"{KNOWN}; {expected}" if expected else KNOWN)
+
+
+def test_images_that_two_sets_share_are_counted() -> None:
+    whole, other = images(100, 2), images(100, 3)
+    some, part = whole.subset([9, 3, 50, 60]), whole.subset(range(10, 60)).subset([0, 40, 41])
+    assert [shared(some, one) for one in (some, whole, part, other, whole.limit(9))] == [4, 4, 1, 0, 1]
+    smaller = match(whole.limit(10), (1, 4, 4))
+    assert (shared(some, smaller), shared(smaller, match(some, (3, 5, 5)))) == (2, 2)
 
 
 def test_a_note_tells_of_inliers_too() -> None:

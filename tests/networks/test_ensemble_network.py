@@ -35,6 +35,10 @@ def test_logits_are_the_logarithm_of_the_mean_softmax() -> None:
     torch.testing.assert_close(joined.members, torch.stack([one.logits for one in seen], 1))
     torch.testing.assert_close(joined.features, torch.cat([one.features for one in seen], 1))
     assert joined.head is None
+    assert joined.members is not None
+    some = joined[1:3]
+    assert some.members is not None
+    assert torch.equal(some.members, joined.members[1:3])
 
 
 def test_blocks_and_their_statistics_are_numbered_by_member() -> None:
@@ -51,6 +55,39 @@ def test_identity_tells_members_and_their_order() -> None:
     a, b, c = (member(seed) for seed in range(3))
     assert Ensemble([a, b]).digest == Ensemble([a, b]).digest
     assert len({Ensemble(members).digest for members in ([a, b], [b, a], [a, c], [a, b, c])}) == 4
+
+
+def test_weights_come_back_in_an_ensemble_and_in_any_module_that_holds_one(tmp_path: Path) -> None:
+    joined = Ensemble(member(seed, name="resnet20") for seed in range(2))
+    other = Ensemble(member(seed, name="resnet20") for seed in range(2, 4))
+    names = [f"{place}.{name}" for place in range(2) for name in member(0, name="resnet20").state_dict()]
+    assert list(other.state_dict()) == names
+    farout.networks.save_weights(joined, tmp_path / "joined.safetensors")
+    farout.networks.load_weights(other, tmp_path / "joined.safetensors")
+    assert other.digest == joined.digest
+    holder, new = (nn.ModuleDict({"a": member(seed), "b": Ensemble([member(7), member(seed)])}) for seed in (4, 5))
+    new.load_state_dict(holder.state_dict())
+    for name in ("a", "b"):
+        assert new[name].digest == holder[name].digest
+
+
+def test_members_are_trained_one_by_one() -> None:
+    joined, images = Ensemble([member(0), member(1)]), farout.load("toy", "val", limit=20)
+    with pytest.raises(TypeError, match="trained one by one"):
+        farout.networks.train(joined, images, images, epochs=1)
+
+
+def test_an_ensemble_has_no_module_to_lend() -> None:
+    with pytest.raises(TypeError, match="an ensemble is a network already"):
+        Network(Ensemble([member(0), member(1)]), mean=0.5, std=0.5)
+
+
+@pytest.mark.parametrize("blocks", [None, ()], ids=["with blocks", "without"])
+def test_statistics_are_told_of_what_their_names_say(blocks: tuple[str, ...] | None) -> None:
+    networks = [Network(member(seed), mean=0.5, std=0.5, blocks=blocks) for seed in range(2)]
+    for network in (*networks, Ensemble(networks), Ensemble([member(3), networks[0]])):
+        seen = network(images(), needs=("means", "grams"))
+        assert tuple(seen.means) == tuple(seen.grams) == network.statistics_names
 
 
 def test_gradients_flow_to_the_images() -> None:
@@ -94,6 +131,7 @@ def test_one_that_reads_the_last_layer_says_that_there_is_none() -> None:
     [
         (lambda: [member(0)], ValueError, "at least 2 networks, got 1"),
         (lambda: [], ValueError, "at least 2 networks, got 0"),
+        (lambda: [member(0)] * 2, ValueError, "a network stands in the ensemble twice"),
         (lambda: [member(0), nn.Linear(2, 2)], TypeError, "got Linear; wrap"),
         (lambda: [member(0), member(1, classes=5)], ValueError, r"as many classes, got \[4, 5\]"),
     ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from farout import Network
+from farout.networks import statistics
 from farout.networks.statistics import ORDERS, by_place, grams, means
 
 SHAPES = {
@@ -112,6 +115,15 @@ def test_the_order_of_images_and_the_batch_do_not_matter() -> None:
     assert grams(output[:0]).shape == (0, ORDERS, 6)
 
 
+def test_the_parts_that_a_large_output_is_read_in_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    for output in (draw(9, 6, 5, 5), draw(9, 5, 6), draw(9, 6)):
+        whole = means(output)
+        for at_once in (1, 150, 400):
+            monkeypatch.setattr(statistics, "AT_ONCE", at_once)
+            torch.testing.assert_close(means(output), whole, rtol=1e-15, atol=1e-16)
+        monkeypatch.undo()
+
+
 @pytest.mark.parametrize("shape", [(3,), (2, 3, 4, 5, 6)])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(
@@ -156,6 +168,30 @@ class Tokens(nn.Module):
         return logits
 
 
+class TokensFirst(Tokens):
+    """Gives [T, B, C] on the way, whose first dimension is not the images."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.out(self.mix(self.embed(x).flatten(2).permute(2, 0, 1)).mean(0))
+        return logits
+
+
+class Listed(nn.Module):
+    """Keeps its parts in containers that are never run themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        rest = nn.ModuleList([nn.Conv2d(4, 4, 3), nn.Conv2d(4, 5, 3)])
+        self.parts = nn.ModuleDict({"first": nn.Conv2d(3, 4, 3), "rest": rest})
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in (self.parts["first"], *self.parts["rest"]):
+            x = part(x)
+        logits: Tensor = self.out(x.mean((2, 3)))
+        return logits
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 8), nn.ReLU(), nn.Linear(8, 3))
 
@@ -181,8 +217,10 @@ def images(total: int = 3) -> Tensor:
         (Tokens(), ("embed", "mix")),
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)), ("0", "1")),
         (mlp(), ()),
+        (TokensFirst(), ("embed",)),
+        (Listed(), ("parts.first", "parts.rest.0", "parts.rest.1")),
     ],
-    ids=["stages", "wrapped", "tokens", "sequence", "no maps"],
+    ids=["stages", "wrapped", "tokens", "sequence", "no maps", "tokens first", "lists"],
 )
 def test_blocks_are_found_where_none_are_named(module: nn.Module, names: tuple[str, ...]) -> None:
     assert network(module).block_names == names
@@ -207,6 +245,36 @@ def test_only_what_is_needed_is_kept() -> None:
     with torch.no_grad():
         kept = net(images(), needs={"means"})
     assert (len(kept.blocks), len(kept.means), len(kept.grams)) == (0, 2, 0)
+
+
+class Pausing(Staged):
+    """Waits after its first block for another pass to be over, where it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paused, self.go_on = threading.Event(), threading.Event()
+        self.body.register_forward_pre_hook(self._pause)
+
+    def _pause(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if len(inputs[0]) == 3:
+            self.paused.set()
+            assert self.go_on.wait(60)
+
+
+def test_passes_in_two_threads_do_not_meddle() -> None:
+    """One goes through all of the network while the other is in the middle."""
+    module, needs = Pausing(), {"blocks", "means", "grams"}
+    net = network(module)
+    with ThreadPoolExecutor(1) as pool, torch.no_grad():
+        first = pool.submit(torch.no_grad()(net), images(3), needs=needs)
+        assert module.paused.wait(60)
+        net(images(5), needs=needs)
+        module.go_on.set()
+        kept, alone = first.result(60), net(images(3), needs=needs)
+    for kind in needs:
+        for name, rows in getattr(alone, kind).items():
+            assert torch.equal(getattr(kept, kind)[name], rows)
+    assert torch.equal(kept.features, alone.features)
 
 
 def test_gradients_reach_images_through_either_statistic_also_where_layers_work_in_place() -> None:

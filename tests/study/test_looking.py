@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import farout
 from farout.study import engine
+from farout.study.budget import SHARED
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
@@ -79,6 +81,77 @@ def test_outliers_to_learn_from_change_what_is_learned(weights: str, tmp_path: P
     assert not np.allclose(alone["mds_layers", "noise"], learned["mds_layers", "noise"])
 
 
+def test_a_budget_bounds_what_is_learned_from(weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = SHARED["quick"]._replace(val_images=30)
+    monkeypatch.setitem(SHARED, "quick", few)
+    (trial,) = from_spec(learning(weights).model_copy(update={"budget": "quick"})).trials
+    assert trial.inliers.outliers is not None
+    assert trial.inliers.outliers.about.total == 30
+
+
+def test_what_was_learned_from_is_noted(weights: str, tmp_path: Path) -> None:
+    notes = farout.run(learning(weights), tmp_path / "learned").notes
+    assert notes == [
+        f"{name}: learned from 40 images of toy/ood_pair" for name in ("mds_layers", "mds_layers(epsilon=0.0)")
+    ]
+    assert farout.run(spec(weights, LAYERS), tmp_path / "alone").notes == []
+
+
+@pytest.mark.parametrize("method", ["look", "supervise"])
+def test_one_that_fails_leaves_the_others_be_and_is_tried_again(
+    weights: str, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise ArithmeticError("no gradient")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(farout.detectors.MDSLayers, method, failing)
+        outcome = farout.run(learning(weights), tmp_path).outcome
+    assert "ArithmeticError: no gradient" in outcome.failed.values()
+    unhurt = {"msp", "mds_layers(epsilon=0.0)"} if method == "look" else {"msp"}
+    assert {detector for detector, _ in scores(tmp_path)} == unhurt
+    again = farout.run(learning(weights), tmp_path).outcome
+    assert not again.failed
+    assert len(scores(tmp_path)) == 6
+    assert again.reused >= 3, "what was fitted before is not fitted again"
+
+
+def test_other_outliers_to_learn_from_are_learned_from_anew(weights: str, tmp_path: Path) -> None:
+    """In the store of the first run, where the first stage of the fit is found again."""
+    farout.run(learning(weights), tmp_path)
+    first = scores(tmp_path)
+    given = {"name": "toy", "split": "test/ood_pair", "limit": 41}
+    again = farout.run(spec(weights, LAYERS, validation_outliers=given), tmp_path)
+    assert len(again.outcome.done) == 2 * (1 + 2), "two detectors, each taught and then tested on two sets"
+    assert np.array_equal(first["msp", "noise"], scores(tmp_path)["msp", "noise"])
+    assert not np.allclose(first["mds_layers", "noise"], scores(tmp_path)["mds_layers", "noise"])
+
+
+def test_an_interrupted_run_looks_at_nothing_twice(
+    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    take, look = engine._Active.take, farout.detectors.MDSLayers.look
+
+    def counted(self: Any, network: Any, images: Any) -> Any:
+        seen.append(len(images))
+        return look(self, network, images)
+
+    def interrupted(self: Any, name: str, results: Any) -> None:
+        take(self, name, results)
+        if self.title.startswith("fit mds_layers"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(farout.detectors.MDSLayers, "look", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._Active, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(learning(weights), tmp_path)
+    assert seen == [64]
+    farout.run(learning(weights), tmp_path)
+    assert sum(seen) == 150 + 40 + 150 + 70  # validation split, what is learned from, both sets tested
+
+
 def test_an_interrupted_run_gives_the_same_scores(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,14 +179,18 @@ def test_an_interrupted_run_gives_the_same_scores(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"validation_outliers": {"name": "noise", "limit": 70}}, "are the images of the outlier set 'noise'"),
-        (
-            {"validation_outliers": "toy:test/ood_cls", "inliers": {"test": "toy"}, "detectors": ["msp"]},
-            "told from the inliers' val split",
-        ),
+        ({"validation_outliers": {"name": "noise", "limit": 70}}, "70 of them are in the outlier set 'noise'"),
+        ({"validation_outliers": {"name": "noise", "limit": 40}}, "40 of them are in the outlier set 'noise'"),
+        ({"validation_outliers": "FILE", "outliers": [{"name": "FILE", "limit": 5}]}, "5 of them are in the outlier"),
+        ({"validation_outliers": "toy:test/ood_cls", "inliers": {"test": "toy"}}, "told from the inliers' val split"),
+        ({"validation_outliers": "toy:test/ood_cls", "detectors": ["msp"]}, "no detector of the study looking learns"),
     ],
 )
-def test_what_may_not_be_learned_from(weights: str, options: dict[str, Any], words: str) -> None:
+def test_what_may_not_be_learned_from(weights: str, options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    """Parts of one set are told apart, also where its images must be resized first."""
+    file = str(tmp_path / "grey.npz")
+    np.savez(file, images=np.random.default_rng(0).integers(0, 256, (20, 20, 20), dtype=np.uint8))
+    options = json.loads(json.dumps(options).replace("FILE", file))
     with pytest.raises(ValueError, match=words):
         from_spec(spec(weights, LAYERS, **options))
 
@@ -124,8 +201,8 @@ def test_an_ensemble_of_stored_networks(tmp_path: Path) -> None:
         network = farout.networks.create("lenet", 4, 32, mean=0.5, std=0.25, seed=seed)
         files.append(str(tmp_path / f"{seed}.safetensors"))
         farout.networks.save_weights(network, Path(files[-1]))
-    study = spec(files, ["msp", "ensemble", "knn", {"name": "ensemble", "kind": "mutual_information"}, "ash"])
-    with pytest.raises(ValueError, match="ash reads the network's last layer"):
+    study = spec(files, ["msp", "ensemble", "knn", {"name": "ensemble", "kind": "mutual_information"}, "react"])
+    with pytest.raises(ValueError, match="react reads the network's last layer"):
         from_spec(study)
     study = study.model_copy(update={"detectors": study.detectors[:-1]})
     assert not farout.run(study, tmp_path / "run", workers=2).outcome.failed
@@ -147,6 +224,11 @@ def test_an_ensemble_to_be_trained(tmp_path: Path) -> None:
         row.tags["network"]: Results(tmp_path).scores(row) for row in rows if row.tags["detector"] == "ensemble"
     }
     assert not np.allclose(by_network["two"][:50], by_network["one"][:50])
+
+
+def test_the_members_of_an_ensemble_differ() -> None:
+    with pytest.raises(ValueError, match="a file stands there twice"):
+        spec(["a.safetensors", "b.safetensors", "a.safetensors"], ["msp"])
 
 
 def test_members_are_for_networks_to_be_trained() -> None:

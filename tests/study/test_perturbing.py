@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
 import farout
-from farout import detectors
+from farout import Activations, PostHoc, detectors
 from farout.study import engine
+from farout.study.fitting import FitCell
 from farout.study.results import Results
+from farout.study.sources import LiveImages, NetworkSource
 from farout.study.spec import StudySpec
+from farout.study.store import Store
 from written_runs import lenet_weights
 
 ODINS = ["msp", "odin", {"name": "odin", "epsilon": 0.05}]
@@ -169,3 +175,52 @@ def test_a_panel_with_odin_can_be_stressed(weights: str) -> None:
     both = panel(weights, ["msp", "odin"])
     table = farout.stress(both, farout.load("toy", limit=60), farout.load("noise", limit=60)).table()
     assert set(table["detector"]) == {"msp", "odin"}
+
+
+@dataclass(kw_only=True)
+class Everything(PostHoc):
+    """Needs all that there is."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head", "blocks", "means", "grams", "members"})
+
+    def score(self, activations: Activations) -> Tensor:
+        return activations.logits.double().amax(1)
+
+
+@dataclass(frozen=True)
+class Held(NetworkSource):
+    """A network that is there already."""
+
+    network: farout.Network
+    label: str = "held"
+
+    def identity(self) -> Any:
+        return self.network.digest
+
+    def preview(self) -> farout.Network:
+        return self.network
+
+    def build(self, store: Store) -> farout.Network:
+        return self.network
+
+
+def without_blocks(seed: int) -> farout.Network:
+    return farout.Network(farout.networks.create("lenet", 4, 32, seed=seed), mean=0.5, std=0.5, blocks=())
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["one", "ensemble"])
+@pytest.mark.parametrize("blocks", [True, False], ids=["blocks", "features alone"])
+def test_a_kept_chunk_serves_if_and_only_if_it_has_all_columns(joined: bool, blocks: bool, tmp_path: Path) -> None:
+    members = [
+        farout.networks.create("lenet", 4, 32, seed=seed) if blocks else without_blocks(seed) for seed in range(2)
+    ]
+    network = farout.networks.Ensemble(members) if joined else members[0]
+    val = LiveImages(farout.load("toy", "val", limit=10))
+    cells = [FitCell(Held(network), detector, None, val) for detector in (Everything(), detectors.ODIN())]
+    work = cells[0].work(cells)
+    job, (chunk,) = work.prepare(Store(tmp_path), torch.device("cpu")), work.chunks
+    kept = job.run(chunk, lambda images: None)
+    assert job.complete(chunk, kept)
+    assert len(kept) == 3 + joined + (2 + blocks) * len(network.statistics_names)
+    for name in kept:
+        assert not job.complete(chunk, {other: rows for other, rows in kept.items() if other != name}), name

@@ -23,15 +23,20 @@ def adapter(cls: D) -> D:
     return cls
 
 
-def create(name: str, /, **params: Any) -> PostHoc | Detector:
-    """The detector of this name, else the adapter of this name; an unknown name is answered with both."""
+def home(name: str) -> Registry[PostHoc | Detector]:
+    """Where this name is known: among the detectors, else the adapters; an unknown name is answered with both."""
     try:
         catalog[name]
     except UnknownName:
         if name not in ADAPTERS:
             raise unknown("detector", name, [*catalog.names(), *ADAPTERS.names()]) from None
-        return ADAPTERS.create(name, **params)
-    return catalog.create(name, **params)
+        return ADAPTERS
+    return catalog
+
+
+def create(name: str, /, **params: Any) -> PostHoc | Detector:
+    """The detector of this name, else the adapter of this name."""
+    return home(name).create(name, **params)
 
 
 def sign_of(larger: str) -> int:

@@ -29,7 +29,7 @@ class _Made(NamedTuple):
 
 
 _made: dict[str, _Made] = {}
-"""Estimators that this process has fitted lately, by what they are and what they learned from."""
+"""Estimators that this process has fitted lately, by what they are and what they learned from: for copies."""
 
 
 @adapter
@@ -39,7 +39,8 @@ class Estimator(PostHoc):
 
     What is kept and saved is the training features; the estimator is fitted from them, the same way, in every process
     that needs it. Features are given as they are, in float64: a `sklearn.pipeline.Pipeline` can scale them first. One
-    that scores an image by the others in its batch (ECOD, COPOD) is asked image by image.
+    that scores an image by the others in its batch too (ECOD, COPOD) is asked image by image, which is slow: give it
+    few training images with `images`.
 
     of: its dotted name ("sklearn.ensemble.IsolationForest", "pyod.models.ecod.ECOD"); in Python also an estimator,
         fitted or not: a new one with its settings is fitted here.
@@ -74,6 +75,7 @@ class Estimator(PostHoc):
             check_count("images", self.images)
         self.name = self._class.__name__  # type: ignore[misc]
         self._method, self._sign = self._reading(self._new())
+        self._ready: tuple[Tensor, _Made] | None = None
 
     def _take(self, given: Any) -> None:
         """An estimator in Python: its class and its settings."""
@@ -95,7 +97,7 @@ class Estimator(PostHoc):
 
     def _reading(self, estimator: Any) -> tuple[str, int]:
         """The method that gives its scores, and their sign."""
-        pyod = any(part.__module__ == "pyod.models.base" for part in self._class.__mro__)
+        pyod = libraries.is_pyods(estimator)
         order = ("decision_function",) if pyod else ("score_samples", "decision_function")
         method = next((name for name in order if hasattr(estimator, name)), None)
         if method is None or not hasattr(estimator, "fit"):
@@ -104,7 +106,8 @@ class Estimator(PostHoc):
                 "or decision_function"
             )
         density = method == "score_samples" and libraries.is_library(self._class)
-        if self.larger is None and not (pyod or density or _is_outlier_detector(estimator)):
+        mixed = any(map(libraries.is_pyods, estimator.get_params(deep=True).values()))
+        if self.larger is None and not pyod and (mixed or not (density or _is_outlier_detector(estimator))):
             raise ValueError(
                 f"{self.name} is no outlier detector of scikit-learn or PyOD; if a larger score of it means something "
                 "about outliers, say what: larger='outlying' or larger='inlying'"
@@ -143,29 +146,38 @@ class Estimator(PostHoc):
     def _estimator(self) -> _Made:
         """The estimator, fitted once in this process to what is kept."""
         features = self.fitted("features")
-        if self.__dict__.get("_key", (None,))[0] is not features:
-            kept = digest_arrays([("features", features.cpu().numpy())])
-            self._key = (features, digest([self.identity(), kept]))
-        key = self._key[1]
-        if key not in _made:
-            estimator = self._new()
-            with libraries.drawing_from(self.seed):
-                estimator.fit(_numbers(features))
-            while len(_made) >= KEPT:
-                del _made[next(iter(_made))]
-            _made[key] = self._asked(estimator, _numbers(features[:PROBED]))
-        return _made[key]
+        if self._ready is None or self._ready[0] is not features:
+            key = digest([self.identity(), digest_arrays([("features", features.cpu().numpy())])])
+            if key not in _made:
+                estimator = self._new()
+                with libraries.drawing_from(self.seed):
+                    estimator.fit(_numbers(features))
+                while len(_made) >= KEPT:
+                    del _made[next(iter(_made))]
+                _made[key] = self._asked(estimator, _numbers(features[:PROBED]))
+            self._ready = features, _made[key]
+        return self._ready[1]
 
     def _asked(self, estimator: Any, rows: NDArray[np.float64]) -> _Made:
         """The estimator, and whether it must be asked row by row because a row's score depends on the others'."""
-        together = self._scores(_Made(estimator, alone=False), rows)
-        alone = self._scores(_Made(estimator, alone=True), rows)
-        return _Made(estimator, bool(np.abs(together - alone).max() > 1e-6 * np.abs(together).max()))
+        try:
+            together, alone = (self._scores(_Made(estimator, alone=each), rows) for each in (False, True))
+        except (IndexError, ValueError) as error:
+            raise ValueError(f"{self.name} cannot score few images at a time: {error}; choose another") from error
+        if np.abs(together - alone).max() <= 1e-6 * np.abs(together).max():
+            return _Made(estimator, alone=False)
+        if np.ptp(rows, axis=0).max() > 0 and not np.ptp(alone) > 0:
+            raise ValueError(f"{self.name} scores images only by the others in their batch; choose another")
+        return _Made(estimator, alone=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ready": None}  # a copy finds the estimator among those made, or makes its own
 
     def identity(self) -> dict[str, Json]:
         """Parameters and the library's version; of a class from elsewhere, its source."""
         known = libraries.is_library(self._class)
-        code = libraries.version_of(self._class) if known else own_code_of(self._class) or unknown_code(self._class)
+        own = None if known else own_code_of(self._class) or unknown_code(self._class)
+        code = own or libraries.versions_of(self.of, self.settings)
         return {"name": "estimator", "version": self.version, "params": self.params, "library": code}
 
 

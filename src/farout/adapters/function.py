@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -25,7 +28,7 @@ class Function(Detector):
     """A function of yours: images in, one score per image out.
 
     of: a function, a bound method or a `functools.partial`, from float32 [B, C, H, W] in [0, 1] to a tensor, an array
-        or a list of B numbers; or where it stands, "file.py:name".
+        or a list of B numbers; or where it stands, "file.py:name": a file that was named with --plugin.
     name: what tables call it; the function's own name by default.
     larger: what a larger score of it means, "outlying" or "inlying".
     """
@@ -33,7 +36,7 @@ class Function(Detector):
     name = "function"
 
     def __init__(self, of: Callable[[Tensor], Any] | str, *, name: str | None = None, larger: Larger = "outlying"):
-        function = named_object(of) if isinstance(of, str) else of
+        function = _loaded(of) if isinstance(of, str) else of
         if not isinstance(function, FUNCTIONS):
             what = f"the class {function.__name__}" if isinstance(function, type) else type(function).__name__
             raise TypeError(
@@ -56,6 +59,17 @@ class Function(Detector):
         """The function's source, what it reads from outside and is bound to; None where that is out of reach."""
         function = describe_function(self.function)
         return function and {"adapter": "function", "version": 1, "larger": self.larger, "function": function}
+
+
+def _loaded(of: str) -> Any:
+    """What "file.py:name" stands for in a plugin; a study may come from anybody, so its word alone runs no code."""
+    path = Path(of.rpartition(":")[0]).resolve()
+    plugins = (module for name, module in sys.modules.items() if name.startswith("farout_plugin_"))
+    if path.suffix == ".py" and str(path) not in [module.__file__ for module in plugins]:
+        raise ValueError(
+            f"{of} is code, which runs only if you name its file: farout run … --plugin {shlex.quote(str(path))}"
+        )
+    return named_object(of)
 
 
 def name_of(function: object) -> str:

@@ -34,8 +34,8 @@ class HTTP(Detector):
     batch: images per request.
     timeout: seconds for one request; all tries of a batch together get (retries + 1) times as many, waits included.
     retries: further tries after a broken connection, a timeout, "too many requests" (429) or a server error (5xx).
-    headers: sent with every request; "$NAME" in a value is read from the environment. Values are kept out of
-        identities, messages and records.
+    headers: sent with every request; "$FAROUT_TOKEN" in a value is read from the environment, where only variables
+        that start with FAROUT_ are. Values are kept out of identities, messages and records; the url is not.
     version: what to change when the endpoint gives other scores, so that stored ones are not reused.
     """
 
@@ -107,7 +107,9 @@ def check_url(url: object) -> None:
             f"url must start with http:// or https:// and name a host, got {url.partition('?')[0][:100]!r}"
         )
     if parts.username is not None or parts.password is not None:
-        raise ValueError('url must not hold a user name or password; send them in a header: {Authorization: "$NAME"}')
+        raise ValueError(
+            'url must not hold a user name or password; send them in a header: {Authorization: "$FAROUT_TOKEN"}'
+        )
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -117,5 +119,11 @@ def check_headers(headers: Mapping[str, str]) -> None:
             raise ValueError(f"{name!r} is no name of a header")
         if not isinstance(value, str) or not Template(value).is_valid():
             raise ValueError(
-                f'the value of header {name} must be text; "$NAME" is read from the environment, $$ is a $'
+                f'the value of header {name} must be text; "$FAROUT_TOKEN" is read from the environment, $$ is a $'
             )
+        for variable in Template(value).get_identifiers():
+            if not variable.startswith("FAROUT_"):
+                raise ValueError(
+                    f"header {name} reads the environment variable {variable}; only those that start with FAROUT_ are "
+                    f"sent: call it FAROUT_{variable}"
+                )

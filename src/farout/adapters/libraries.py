@@ -12,9 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from farout.identity import Json
+from farout.identity import Json, canonical
 from farout.networks.base import seeded
 
+REFUSED = {
+    "memory": "nothing is read from or written to a cache",  # a folder of pickles, which the library would load
+    "encoder": "the network's features are what is read",  # PyOD would fetch a model, or ask a server
+}
+"""Settings that would reach beyond the features, and why they must be left out."""
 LIBRARIES = {"sklearn": ("scikit-learn", "sklearn."), "pyod": ("pyod", "pyod.models.")}
 """Module -> the distribution it comes in, and where its estimators are: names may come from a file, so no others."""
 
@@ -54,10 +59,19 @@ def is_library(cls: type) -> bool:
     return cls.__module__.startswith(tuple(where for _, where in LIBRARIES.values()))
 
 
-def version_of(cls: type) -> str:
-    """The library a class comes from, with its version."""
-    distribution = LIBRARIES[cls.__module__.split(".")[0]][0]
-    return f"{distribution} {version(distribution)}"
+def is_pyods(thing: object) -> bool:
+    """Is this a detector of PyOD, or a pipeline that ends in one?"""
+    steps = getattr(thing, "steps", None)
+    if isinstance(steps, list) and steps and isinstance(steps[-1], list | tuple):
+        return is_pyods(steps[-1][-1])
+    return any(part.__module__ == "pyod.models.base" for part in type(thing).__mro__)
+
+
+def versions_of(name: str, settings: Json) -> str:
+    """The libraries that an estimator and those among its settings come from, with their versions."""
+    text = canonical([name, settings])
+    used = [dist for dist, where in LIBRARIES.values() if dist == "scikit-learn" or f'"{where}' in text]
+    return ", ".join(f"{dist} {version(dist)}" for dist in used)  # PyOD's own stand on scikit-learn's
 
 
 def settings_of(estimator: Any) -> dict[str, Json]:
@@ -97,13 +111,15 @@ def plain(value: object, where: str) -> Json:
 
 def built(cls: type, settings: Mapping[str, Json]) -> Any:
     """A new estimator with these settings."""
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"settings of {cls.__name__} must be a mapping, got {type(settings).__name__}")
     known = inspect.signature(cls).parameters
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
     for key, value in settings.items():
         if key not in known and not takes_any:
             raise ValueError(f"{cls.__name__} has no setting {key!r}; it has {', '.join(known)}")
-        if key == "memory" and value is not None:  # a folder of pickles, which the library would load
-            raise ValueError(f"{cls.__name__}: memory must be left out; nothing is read from or written to a cache")
+        if key in REFUSED and value is not None:
+            raise ValueError(f"{cls.__name__}: {key} must be left out; {REFUSED[key]}")
     return cls(**{key: _unpacked(value) for key, value in settings.items()})
 
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def modules_in(value: object) -> list[nn.Module]:
-    """The modules that an object's attributes hold, also in lists and as owners of methods."""
+    """The modules that an object's attributes hold, also in lists, detectors and as owners of methods."""
     match value:
         case nn.Module():
             return [value]
@@ -32,6 +32,8 @@ def modules_in(value: object) -> list[nn.Module]:
             return modules_in(list(value.values()))
         case list() | tuple():
             return [module for item in value for module in modules_in(item)]
+        case _ if callable(getattr(value, "predict", None)) and hasattr(value, "__dict__"):  # a detector in a detector
+            return modules_in(vars(value))
     return []
 
 

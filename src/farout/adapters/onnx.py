@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def _open(model: bytes, path: Path) -> Any:
         onnxruntime = importlib.import_module("onnxruntime")
     except ImportError as error:
         raise ImportError(f'{path.name} needs ONNX Runtime: pip install "farout[onnx]"') from error
+    _refuse_other_files(model, path)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = torch.get_num_threads(), 1
     options.log_severity_level = 3
@@ -98,6 +100,59 @@ def _open(model: bytes, path: Path) -> Any:
     except Exception as error:
         why = str(error).splitlines()[0][:300]
         raise ValueError(f"{path} cannot be opened as an ONNX model in one file, weights included: {why}") from error
+
+
+PARTS = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "elsewhere"},
+}
+"""Where tensors are in a model: the numbers of the fields of onnx.proto that lead to where their data is."""
+
+
+def _refuse_other_files(model: bytes, path: Path) -> None:
+    """An error where weights are in another file: ONNX Runtime would read it, and it is no part of the identity."""
+    found: list[tuple[str, memoryview]] = [("model", memoryview(model))]
+    try:
+        while found:
+            kind, message = found.pop()
+            if kind == "elsewhere":
+                raise ValueError("it keeps weights in another file")
+            found += [(PARTS[kind][number], part) for number, part in _fields(message) if number in PARTS[kind]]
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"{path} cannot be opened as an ONNX model in one file, weights included: {error}") from None
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """The fields of a protobuf message that hold bytes, by number."""
+    place = 0
+
+    def varint() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place, value, shift = place + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        number, wire = divmod(varint(), 8)
+        if wire == 0:
+            varint()
+            continue
+        if wire not in (1, 2, 5):
+            raise ValueError("it is no protobuf")
+        size = varint() if wire == 2 else 8 if wire == 1 else 4
+        if size > len(message) - place:
+            raise ValueError("it is cut off")
+        if wire == 2:
+            yield number, message[place : place + size]
+        place += size
 
 
 def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:

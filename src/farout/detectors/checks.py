@@ -11,7 +11,7 @@ from torch import Tensor
 from farout.core import Activations
 
 Variant = Literal["paper", "openood"]
-"""As the paper defines a detector, or as OpenOOD v1.5 computes it (what published tables show)."""
+"""As the paper defines a detector, or as OpenOOD v1.5 computes it."""
 
 
 def check_variant(variant: str) -> None:

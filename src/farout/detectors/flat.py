@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from farout.detectors.neighbours import Bank
 
 _indexes: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-"""Indexes by the lengths of the rows they were made from; each goes when those do."""
+"""By the lengths of the rows they were made from, which a new fit makes anew, and by `unit`; they go with those."""
 
 
 def library() -> Any:
@@ -36,11 +36,12 @@ def propose(bank: Bank, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _index(bank: Bank) -> Any:
     """Made when first asked for. Each point carries −|b|²/2 as one more entry, which meets a 1 in the query."""
-    if bank.lengths not in _indexes:
+    made = _indexes.setdefault(bank.lengths, {})
+    if bank.unit not in made:
         index = library().IndexFlatIP(bank.rows.shape[1] + 1)
         parts = (part.split(bank.WIDENED) for part in (bank.rows, bank.divisors, bank.halves))
         for rows, divisors, halves in zip(*parts, strict=True):
             points = torch.cat([rows / divisors[:, None], -halves[:, None]], 1)
             index.add(points.float().cpu().numpy())
-        _indexes[bank.lengths] = index
-    return _indexes[bank.lengths]
+        made[bank.unit] = index
+    return made[bank.unit]

@@ -7,6 +7,8 @@ from torch import Tensor
 
 ROWS = 1024
 """Rows taken at a time."""
+FLAT = 1e-12
+"""Features that differ by less than this, relative to the largest, differ by rounding."""
 
 
 def class_means(features: Tensor, classes: Tensor, count: int) -> Tensor:
@@ -35,9 +37,15 @@ def whitener(covariance: Tensor) -> Tensor:
 
 
 def fitted_gaussians(features: Tensor, classes: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Whitener of the classes' shared covariance [D, r], and the class means whitened [count, r]."""
+    """Whitener of the classes' shared covariance [D, r], and the class means whitened [count, r].
+
+    r is 0 where features do not vary within classes, but for rounding.
+    """
     means = class_means(features, classes, count)
     whitening = whitener(covariance(features, means, classes))
+    largest = max(float(rows.abs().amax()) for rows in features.split(ROWS))
+    if whitening.shape[1] and 1 / float(whitening.norm(dim=0).amin()) <= FLAT * largest:
+        whitening = whitening[:, :0]
     return whitening, means @ whitening
 
 

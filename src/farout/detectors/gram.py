@@ -11,7 +11,7 @@ from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split
 from farout.detectors.catalog import register
-from farout.detectors.checks import Variant, check_variant
+from farout.detectors.checks import Variant, check_classes, check_variant
 from farout.detectors.gaussian import ROWS
 from farout.networks.statistics import ORDERS
 from farout.rng import numpy_generator
@@ -75,10 +75,11 @@ class Gram(PostHoc):
         self.check_network(activations)
         predicted = torch.cat([part.logits.argmax(1) for part in activations.chunks(ROWS)])
         if self.variant == "paper" or labels is None:
-            held = self._held_out(len(predicted)).to(predicted.device)
+            held = self._held_out(predicted)
             self.state = self._bounds(activations, predicted, held)
             self.state |= self._expected(activations, predicted, held)
         else:
+            check_classes(labels, activations, self.name)
             self.state = self._bounds(activations, labels.to(predicted.device), torch.zeros_like(predicted).bool())
             self.state |= {f"expected:{name}": grams.new_tensor(50) for name, grams in activations.grams.items()}
         if not all(value.isfinite().all() for value in self.state.values()):
@@ -94,16 +95,16 @@ class Gram(PostHoc):
             total = total + self._deviation(name, grams, predicted) / self.fitted(f"expected:{name}")
         return total if self.variant == "paper" else -total
 
-    def _held_out(self, total: int) -> Tensor:
-        """Which images the bounds do not see, [total]."""
+    def _held_out(self, predicted: Tensor) -> Tensor:
+        """Which images the bounds do not see, [N]."""
+        total = len(predicted)
         drawn = numpy_generator(self.seed, "gram").choice(total, total // 10, replace=False)
-        return torch.zeros(total, dtype=torch.bool).index_fill_(0, torch.from_numpy(drawn), True)
+        places = torch.from_numpy(drawn).to(predicted.device)
+        return torch.zeros_like(predicted, dtype=torch.bool).index_fill_(0, places, True)
 
     def _bounds(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
         """Of every block the least and the largest values by class, [classes, orders, channels]."""
         count = activations.logits.shape[1]
-        if classes.max() >= count:
-            raise ValueError(f"gram: the network tells {count} classes apart, and a label is {int(classes.max())}")
         groups = torch.where(held, count, classes)  # those held out are a class of their own, which is then dropped
         lows: dict[str, Tensor] = {}
         highs: dict[str, Tensor] = {}

@@ -88,7 +88,7 @@ def _origin(activations: Activations, who: str) -> Tensor:
 
 def _second_moment(activations: Activations, origin: Tensor) -> Tensor:
     """Mean outer product of f − u."""
-    total = torch.zeros(len(origin), len(origin), dtype=torch.float64)
+    total = origin.new_zeros(len(origin), len(origin))
     for part in activations.chunks():
         shifted = part.features.double() - origin
         total.addmm_(shifted.T, shifted)
@@ -140,7 +140,8 @@ class NNGuide(PostHoc):
 
     def score(self, activations: Activations) -> Tensor:
         parts = unit(activations.features).split(self.ROWS)
-        guidance = torch.cat([(part @ self.fitted("bank").T).topk(self.k, dim=1).values.mean(1) for part in parts])
+        products = (part @ self.fitted("bank").T for part in parts)
+        guidance = torch.cat([product.topk(self.k, dim=1, sorted=False).values.mean(1) for product in products])
         return -activations.logits.double().logsumexp(1) * guidance
 
     def _size(self, total: int) -> int:
@@ -190,10 +191,11 @@ class SHE(PostHoc):
 
 def _class_sums(activations: Activations, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Per class the sum of the features of the correctly classified and of all images; the last column counts them."""
-    correct = torch.zeros(count, activations.features.shape[1] + 1, dtype=torch.float64)
+    features = activations.features
+    correct = features.new_zeros(count, features.shape[1] + 1, dtype=torch.float64)
     everything = correct.clone()
     for part, classes in zip(activations.chunks(), labels.split(1024), strict=True):
-        rows = torch.cat([part.features.double(), torch.ones(len(part), 1, dtype=torch.float64)], 1)
+        rows = torch.cat([part.features.double(), correct.new_ones(len(part), 1)], 1)
         right = part.logits.argmax(1) == classes
         everything.index_add_(0, classes, rows)
         correct.index_add_(0, classes[right], rows[right])

@@ -20,9 +20,6 @@ from farout.detectors.regression import logistic_regression
 if TYPE_CHECKING:
     from farout.networks.network import Network
 
-FLAT = 1e-12
-"""Features that differ by less than this, relative to the largest, differ by rounding."""
-
 
 @register
 @dataclass(kw_only=True)
@@ -77,7 +74,12 @@ class MDSLayers(PostHoc):
         for name, means in activations.means.items():
             _check_finite(name, means)
             whitener, centers = fitted_gaussians(means, classes, len(present))
-            _check_variance(name, means, whitener, len(present))
+            if not whitener.shape[1]:
+                raise ValueError(
+                    f"mds_layers: the means of block {name!r} do not vary within {len(present)} classes on "
+                    f"{len(means)} training images; give more images per class, or name other blocks: "
+                    "Network(..., blocks=[...])"
+                )
             state |= {f"whitener:{name}": whitener, f"means:{name}": centers}
         self.state = state
         lengths = self._all_distances(activations).mean(0)
@@ -142,14 +144,3 @@ class MDSLayers(PostHoc):
 def _check_finite(name: str, means: Tensor) -> None:
     if not all(rows.isfinite().all() for rows in means.split(ROWS)):
         raise ValueError(f"mds_layers: block {name!r} gives NaN or infinity on training images; are the weights sound?")
-
-
-def _check_variance(name: str, means: Tensor, whitener: Tensor, classes: int) -> None:
-    """An error where a block does not vary within classes, but for rounding."""
-    largest = max(float(rows.abs().amax()) for rows in means.split(ROWS))
-    deviation = 1 / float(whitener.norm(dim=0).amin()) if whitener.shape[1] else 0.0
-    if deviation <= FLAT * largest:
-        raise ValueError(
-            f"mds_layers: the means of block {name!r} do not vary within {classes} classes on {len(means)} training "
-            "images; give more images per class, or name other blocks: Network(..., blocks=[...])"
-        )

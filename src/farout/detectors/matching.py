@@ -41,7 +41,7 @@ class KLM(PostHoc):
             predicted = part.logits.argmax(1)
             sums.index_add_(0, predicted, part.logits.double().softmax(1))
             members += predicted.bincount(minlength=count)
-        typical = torch.where(members[:, None] > 0, sums / members[:, None], torch.eye(count).to(sums))
+        typical = torch.where(members[:, None] > 0, sums / members[:, None], torch.eye(count, device=sums.device))
         self.state = {"log_typical": typical.clamp(min=self.FLOOR).log()}
         return self
 

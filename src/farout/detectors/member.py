@@ -26,7 +26,8 @@ class Member(Detector):
         if fits_on is not None:
             splits = {fits_on: images}
             self.panel.only(self.name).fit(splits.get("train"), splits.get("val"))
-            self.panel.validation.pop(self.name, None)
+            for known in (self.panel.validation, self.panel.learned):
+                known.pop(self.name, None)
 
     def score(self, images: Tensor) -> Tensor:
         detector, network = self.panel.detectors[self.name], self.panel.network

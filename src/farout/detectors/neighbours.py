@@ -57,6 +57,8 @@ class Bank:
     """Rows turned into float64 at a time."""
     QUERIES: ClassVar[int] = 64
     """Queries compared at a time."""
+    AT_ONCE: ClassVar[int] = 2**18
+    """Differences of neighbours' entries made at a time, so that many neighbours need little memory."""
     LIMIT: ClassVar[float] = 1e18
     """Rows of lengths between 1 / LIMIT and LIMIT can be scaled in float32."""
 
@@ -113,9 +115,12 @@ class Bank:
 
     def _distances(self, queries: Tensor, near: Tensor) -> Tensor:
         """Of every query to the points at its places, [B, K]."""
-        points = self.rows[near].double() / self.divisors[near][..., None]
-        distances: Tensor = (points - queries[:, None]).norm(dim=2)
-        return distances
+        step = max(1, self.AT_ONCE // (near.shape[1] * queries.shape[1]))
+        found = []
+        for some, places in zip(queries.split(step), near.split(step), strict=True):
+            points = self.rows[places].double() / self.divisors[places][..., None]
+            found.append((points - some[:, None]).norm(dim=2))
+        return torch.cat(found)
 
     @torch.no_grad()
     def _propose(self, queries: Tensor, count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -126,7 +131,9 @@ class Bank:
         known = _Proposal.latest
         if known is None or not known.serves(self, queries, count):
             found = flat.propose(self, queries, count) if self.search == "faiss" else self._product(queries, count)
-            known = _Proposal.latest = _Proposal(weakref.ref(self.rows), self.unit, queries, *found)
+            known = _Proposal.latest = _Proposal(
+                weakref.ref(self.rows), _version(self.rows), self.unit, queries, *found
+            )
         return known.closeness[:, :count], known.near[:, :count]
 
     def _product(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -157,6 +164,7 @@ class _Proposal:
     """The latest proposal. Detectors that differ in k alone ask for the same one after the other."""
 
     rows: weakref.ref[Tensor]
+    version: int
     unit: bool
     queries: Tensor
     closeness: Tensor
@@ -166,8 +174,13 @@ class _Proposal:
 
     def serves(self, bank: Bank, queries: Tensor, count: int) -> bool:
         """Is it for the same points, and for queries of the same values?"""
-        same = self.rows() is bank.rows and self.unit == bank.unit and self.queries.shape == queries.shape
+        same = self.rows() is bank.rows and self.version == _version(bank.rows) and self.unit == bank.unit
         return same and self.near.shape[1] >= count and torch.equal(self.queries, queries)
+
+
+def _version(rows: Tensor) -> int:
+    """Counts the changes in place, which tensors made in inference_mode do not tell."""
+    return 0 if rows.is_inference() else rows._version
 
 
 def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -182,9 +195,9 @@ def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
         return values.topk(count, dim=1)
     groups = total // size
     maxima = values[:, : size * groups].unflatten(1, (size, groups)).amax(1)
-    _, chosen = largest(maxima, count)
+    chosen = maxima.topk(count, dim=1, sorted=False).indices
     steps = groups * torch.arange(size, device=values.device)
     rest = torch.arange(size * groups, total, device=values.device).expand(len(values), -1)
     places = torch.cat([(chosen[:, None] + steps[:, None]).flatten(1), rest], 1)
-    best, order = largest(values.gather(1, places), count)
+    best, order = values.gather(1, places).topk(count, dim=1)
     return best, places.gather(1, order)

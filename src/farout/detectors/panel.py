@@ -19,7 +19,7 @@ from farout.detectors.passes import forward, look
 from farout.detectors.supervision import check_outliers, supervise
 from farout.detectors.sweeps import Progress, needs_of, table_of
 from farout.detectors.thresholds import check_validation, p_values, threshold
-from farout.detectors.tuned import Tuned
+from farout.detectors.tuned import Images, Tuned
 from farout.detectors.tuning import Grid
 from farout.networks.network import Network
 from farout.registry import unknown
@@ -44,6 +44,8 @@ class Panel:
         """Scores of the inlier validation split, once fitted with one."""
         self.tuned: dict[str, Tuned] = {}
         """How the members were tuned that were."""
+        self.learned: dict[str, Images] = {}
+        """The outliers that supervised members have learned from."""
 
     def __repr__(self) -> str:
         return f"Panel({', '.join(self.detectors)})"
@@ -58,21 +60,22 @@ class Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
         With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
-        costs more passes. outliers: images that supervised detectors (mds_layers) may learn from; the others never
-        see them, and none of them may be tested on later.
+        costs more passes. outliers: images that supervised detectors (mds_layers) may learn from, each by passes of
+        its own; the others never see them, and none of them may be tested on later. `learned` tells which they were.
         """
         self.check_splits(train, val)
         check_outliers(self.detectors, outliers, val)
-        self.validation = {}
+        self.validation, self.learned = {}, {}
         if train is not None and self.needs("train"):
             self.fit_from(table_of(self.network, train, self.needs("train"), progress), train.labels, "train")
         if val is not None:
             table = table_of(self.network, val, self.needs("val") | self.needs(None), progress)
             self.fit_from(table, val.labels, "val")
-            for detector in self.detectors.values():
+            for name, detector in self.detectors.items():
                 if outliers is not None and detector.supervised:
                     supervise(self.network, detector, val, outliers, progress)
                     self._place(detector)
+                    self.learned[name] = Images.of(outliers)
             self.validate(table, val.name, self.score_looking(val))
         return self
 
@@ -186,7 +189,8 @@ class Panel:
         An inlier that is exchangeable with the n validation images has p <= α with probability at most α, whatever
         the detector (Vovk et al. 2005; Bates et al. 2023): calling p <= 0.05 an outlier flags at most 5 % of inliers,
         on average over validation sets. No p is below 1 / (n + 1). Those of a detector that was fitted or tuned on
-        the validation images are approximate: it has met these, and not the images it is asked about.
+        the validation images, or learned to tell outliers from them, are approximate: it has met these, and not the
+        images it is asked about.
         """
         check_validation(self.validation, "p-values")
         scores = self.score(images, progress)
@@ -197,6 +201,7 @@ class Panel:
         panel = self.alone(label, self._known(label))
         panel.validation = {key: scores for key, scores in self.validation.items() if key == label}
         panel.tuned = {key: record for key, record in self.tuned.items() if key == label}
+        panel.learned = {key: images for key, images in self.learned.items() if key == label}
         return panel
 
     def alone(self, label: str, detector: PostHoc) -> Panel:
@@ -250,7 +255,10 @@ class Panel:
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def _place(self, detector: PostHoc) -> None:
-        detector.state = {key: value.to(self.network.device) for key, value in detector.state.items()}
+        """Put what a detector has learned where the network is, fit for gradients in whatever mode it was learned."""
+        with torch.inference_mode(False):
+            normal = {key: value.clone() if value.is_inference() else value for key, value in detector.state.items()}
+            detector.state = {key: value.to(self.network.device) for key, value in normal.items()}
 
     def save(self, path: str | Path) -> None:
         """Write what was fitted to one safetensors file; the network's weights are not in it.
@@ -259,7 +267,8 @@ class Panel:
         loading.
         """
         states = {name: detector.state for name, detector in self.detectors.items()}
-        saved.write(path, self.network.digest, self.detectors, saved.Kept(states, self.validation, self.tuned))
+        kept = saved.Kept(states, self.validation, self.tuned, self.learned)
+        saved.write(path, self.network.digest, self.detectors, kept)
 
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:
@@ -276,7 +285,8 @@ class Panel:
 
     def load_state(self, path: str | Path) -> None:
         """Take over what a panel of the same detectors saved; the caller knows that the network is the same."""
-        kept = saved.read(path, self.detectors, self.network.device)
-        self.validation, self.tuned = kept.validation, kept.tuned
+        with torch.inference_mode(False):  # else what is read would take no gradients
+            kept = saved.read(path, self.detectors, self.network.device)
+        self.validation, self.tuned, self.learned = kept.validation, kept.tuned, kept.learned
         for name, detector in self.detectors.items():
             detector.state = kept.states[name]

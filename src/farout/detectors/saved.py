@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +14,12 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from farout.core import PostHoc, Scores
-from farout.detectors.tuned import Tuned
+from farout.detectors.tuned import Images, Tuned
 from farout.identity import digest_arrays
 
 FORMAT = 2
 READABLE = (1, FORMAT)
-"""Format 1 writes every tensor, also one that several detectors share, and knows of no tuning."""
+"""Format 1 writes every tensor, also one that several detectors share, and knows of no tuning or learning."""
 
 
 class Kept(NamedTuple):
@@ -27,6 +28,7 @@ class Kept(NamedTuple):
     states: dict[str, dict[str, Tensor]]
     validation: Scores
     tuned: dict[str, Tuned]
+    learned: dict[str, Images]
 
 
 def state_digest(detector: PostHoc) -> str:
@@ -42,6 +44,7 @@ def write(path: str | Path, network: str, detectors: Mapping[str, PostHoc], kept
     tensors |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in kept.validation.items()}
     facts = {"format": FORMAT, "network": network, "detectors": _identities(detectors), "shared": shared}
     facts["tuned"] = {name: tuned.as_json() for name, tuned in kept.tuned.items()}
+    facts["learned"] = {name: dataclasses.asdict(images) for name, images in kept.learned.items()}
     save_file(tensors, str(path), metadata={"farout": json.dumps(facts)})
 
 
@@ -59,7 +62,8 @@ def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.devic
     for key, value in tensors.items():
         name, _, rest = key.partition("/")
         states[name][rest] = value
-    return Kept(states, validation, {name: Tuned.from_json(one) for name, one in facts.get("tuned", {}).items()})
+    tuned = {name: Tuned.from_json(one) for name, one in facts.get("tuned", {}).items()}
+    return Kept(states, validation, tuned, {name: Images(**one) for name, one in facts.get("learned", {}).items()})
 
 
 def opened(path: str | Path) -> Any:
@@ -81,10 +85,14 @@ def facts_of(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any
 
 
 def member(spec: dict[str, Any]) -> PostHoc:
-    """The detector of this identity, not fitted."""
+    """The detector of this identity, not fitted; nothing else is made, whatever a file asks for."""
     from farout.adapters import catalog  # adapters know detectors, and not the other way round
 
-    detector = catalog.create(spec["name"], **spec["params"])
+    name = spec["name"]
+    maker = catalog.home(name)[name]
+    if not (isinstance(maker, type) and issubclass(maker, PostHoc)):
+        raise ValueError(f"a saved panel holds post-hoc detectors only, got {name!r}")
+    detector = catalog.create(name, **spec["params"])
     assert isinstance(detector, PostHoc)
     return detector
 

@@ -55,12 +55,13 @@ class ReAct(Shaping):
 
 def _percentile(values: Tensor, percentile: float) -> Tensor:
     """As numpy's, which counts places in float32 for float32 values and so errs beyond 2²⁴ of them."""
-    flat = values.detach().cpu().flatten().numpy()
+    known = values.dtype in (torch.float32, torch.float64)
+    flat = (values if known else values.float()).detach().cpu().flatten().numpy()  # numpy has no bfloat16
     place = (len(flat) - 1) * percentile / 100
     low, high = int(np.floor(place)), int(np.ceil(place))
     ordered = np.partition(flat, [low, high])
     below, above = float(ordered[low]), float(ordered[high])
-    return torch.tensor(below + (place - low) * (above - below), dtype=torch.float64)
+    return values.new_tensor(below + (place - low) * (above - below), dtype=torch.float64)
 
 
 Kind = Literal["P", "S", "B"]
@@ -92,12 +93,12 @@ class ASH(Shaping):
         self.shaped(activations.features.double())
 
     def shaped(self, features: Tensor) -> Tensor:
-        kept = _largest(features, self.percentile, self.name)
+        kept = _largest(features, _count(features, self.percentile, self.name))
         match self.kind or ("S" if self.variant == "paper" else "B"):
             case "P":
                 return features * kept
             case "S":
-                return features * kept * _sharpening(features, kept)
+                return features * kept * _sharpening(features, (features * kept).sum(1, keepdim=True))
             case _:
                 return kept * (features.sum(1, keepdim=True) / kept.sum(1, keepdim=True))
 
@@ -126,7 +127,8 @@ class Scale(Shaping):
                 f"scale takes features that are not negative, as a ReLU leaves them; got values down to "
                 f"{features.min():.4g}: it cannot be used on this network"
             )
-        return features * _sharpening(features, _largest(features, self.percentile, self.name))
+        largest = features.topk(_count(features, self.percentile, self.name), dim=1).values
+        return features * _sharpening(features, largest.sum(1, keepdim=True))
 
 
 @register
@@ -168,18 +170,24 @@ class DICE(PostHoc):
         return -Head(self.fitted("weight"), self.fitted("bias")).logits(activations.features).logsumexp(1)
 
 
-def _largest(features: Tensor, percentile: float, who: str) -> Tensor:
-    """1 at the largest entries of every row, those above the percentile, and 0 elsewhere."""
+def _count(features: Tensor, percentile: float, who: str) -> int:
+    """How many entries of a row lie above the percentile."""
     total = features.shape[1]
     count = total - round(total * percentile / 100)
     if count < 1:
         raise ValueError(f"{who}: percentile={percentile:g} keeps none of {total} features; lower it")
-    order = features.argsort(dim=1, descending=True, stable=True)
-    return torch.zeros_like(features).scatter(1, order[:, :count], 1.0)
+    return count
 
 
-def _sharpening(features: Tensor, kept: Tensor) -> Tensor:
+def _largest(features: Tensor, count: int) -> Tensor:
+    """1 at the largest entries of every row and 0 elsewhere; of equal ones the earlier."""
+    least = features.topk(count, dim=1).values[:, -1:]
+    above, equal = features > least, features == least
+    missing = count - above.sum(1, keepdim=True)
+    return (above | (equal & (equal.cumsum(1) <= missing))).to(features.dtype)
+
+
+def _sharpening(features: Tensor, rest: Tensor) -> Tensor:
     """exp(Σf / Σ kept f), [B, 1]; 1 where nothing is left to sharpen."""
-    rest = (features * kept).sum(1, keepdim=True)
     ratio = features.sum(1, keepdim=True) / torch.where(rest == 0, 1.0, rest)
     return torch.where(rest == 0, 0.0, ratio).exp()

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
+from scipy.optimize import brentq
 from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split
@@ -22,9 +23,9 @@ class TempScaling(PostHoc):
     """Maximum softmax probability at the temperature T that calibrates (Guo et al. 2017, eq. 9).
 
     score = 1 − max softmax(l / T). T minimizes the cross-entropy of softmax(l / T) on the labelled inlier validation
-    split, by L-BFGS on log T in float64. There is no minimum where every image is classified correctly (T → 0), or
-    the logits are no better than chance (T → ∞): T stays between 1/100 of the logits' spread, which is the mean of
-    max l − min l, and 1,000 times that. Logits that are all equal leave T at 1.
+    split: the one root of its slope, in float64. There is none where every image is classified correctly (T → 0), or
+    the logits are no better than chance (T → ∞): T is at least 1/100 of the median lead of the largest logit over the
+    next, and at most 1,000 times the mean of max l − min l. Where no image has one largest logit, T is 1.
 
     OpenOOD makes 50 L-BFGS steps of rate 0.01 on T itself, from T = 1.5, and stops short of the minimum:
     variant="openood".
@@ -47,7 +48,7 @@ class TempScaling(PostHoc):
         assert labels is not None
         check_classes(labels, activations, self.name)
         find = calibrated if self.variant == "paper" else _few_steps
-        self.state = {"temperature": torch.tensor(find(activations, labels), dtype=torch.float64)}
+        self.state = {"temperature": activations.logits.new_tensor(find(activations, labels), dtype=torch.float64)}
         return self
 
     def score(self, activations: Activations) -> Tensor:
@@ -56,7 +57,7 @@ class TempScaling(PostHoc):
 
 
 SHARPEST, FLATTEST = 1e-2, 1e3
-"""The least and the greatest T, in units of the logits' spread."""
+"""The least T in units of the logits' median lead, the greatest in units of their mean spread."""
 
 
 def calibrated(activations: Activations, labels: Tensor) -> float:
@@ -65,37 +66,32 @@ def calibrated(activations: Activations, labels: Tensor) -> float:
     The cross-entropy is convex in 1 / T, so its slope changes sign once: it tells at the bounds whether the minimum
     lies beyond.
     """
-    spread = math.fsum(_spreads(part.logits).sum().item() for part in activations.chunks()) / len(activations)
-    if spread == 0:
+    leads = torch.cat([_leads(part.logits) for part in activations.chunks()])
+    if not len(leads):
         return 1.0
-    low, high = SHARPEST * spread, FLATTEST * spread
-    if cross_entropy(activations, labels, low)[1] >= 0:
+    spread = math.fsum(_spreads(part.logits).sum().item() for part in activations.chunks()) / len(activations)
+    low, high = SHARPEST * leads.median().item(), FLATTEST * spread
+
+    def slope(log: float) -> float:
+        temperature = math.exp(log)
+        return cross_entropy(activations, labels, temperature)[1] * temperature**2
+
+    if slope(math.log(low)) >= 0:
         return low
-    if cross_entropy(activations, labels, high)[1] <= 0:
+    if slope(math.log(high)) <= 0:
         return high
-    log = torch.tensor(math.log(spread / 10), dtype=torch.float64)
-    optimizer = torch.optim.LBFGS(
-        [log], max_iter=100, tolerance_grad=1e-12, tolerance_change=1e-14, line_search_fn="strong_wolfe"
-    )
-
-    def loss() -> float:
-        temperature = math.exp(log.clamp(math.log(low), math.log(high)).item())
-        value, slope = cross_entropy(activations, labels, temperature)
-        log.grad = torch.tensor(slope * temperature, dtype=torch.float64)
-        return value
-
-    optimizer.step(loss)
-    return min(max(math.exp(log.item()), low), high)
+    root: float = brentq(slope, math.log(low), math.log(high), xtol=1e-14)
+    return math.exp(root)
 
 
 def _few_steps(activations: Activations, labels: Tensor) -> float:
     """T after OpenOOD's steps."""
-    temperature = torch.tensor(1.5, dtype=torch.float64)
+    temperature = torch.tensor(1.5, dtype=torch.float64, device="cpu")
     optimizer = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
 
     def loss() -> float:
         value, slope = cross_entropy(activations, labels, temperature.item())
-        temperature.grad = torch.tensor(slope, dtype=torch.float64)
+        temperature.grad = temperature.new_tensor(slope)
         return value
 
     optimizer.step(loss)
@@ -116,6 +112,15 @@ def cross_entropy(activations: Activations, labels: Tensor, temperature: float) 
         values.append(F.cross_entropy(logits / temperature, classes, reduction="sum").item())
         slopes.append((own - mean).sum().item())
     return math.fsum(values) / len(labels), math.fsum(slopes) / len(labels) / temperature**2
+
+
+def _leads(logits: Tensor) -> Tensor:
+    """Largest logit less the next, of the rows where that is positive and finite."""
+    if logits.shape[1] < 2:
+        return logits.new_empty(0)
+    first, second = logits.double().topk(2, dim=1).values.unbind(1)
+    leads = first - second
+    return leads[(leads > 0) & leads.isfinite()]
 
 
 def _spreads(logits: Tensor) -> Tensor:

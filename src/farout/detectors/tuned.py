@@ -1,4 +1,4 @@
-"""The record of tuned hyper-parameters: what was tried, on which images, and what it means for a test."""
+"""Records of the images that a detector has met: what was tuned on them, and what that means for a test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from farout.core import ImageSet
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.core import ImageSet, Subset
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,38 @@ class Images:
         *_, origin = _lineage(images)
         return cls(images.name, len(images), images.fingerprint, origin.fingerprint)
 
+    def met_again(self, name: str, role: str, tested: ImageSet, how: str) -> str:
+        """What is to be said where a set is tested on that these images are from; how: "was tuned on"."""
+        family = [images.fingerprint for images in _lineage(tested)]
+        if self.fingerprint in family:
+            return f"tested on the {role} it {how} ({name})"
+        if self.origin in family and role == "outliers":  # inliers often are parts of one set, and should be
+            return f"tested on outliers ({name}) from the set it {how}, maybe the same images"
+        return ""
 
-def _lineage(images: ImageSet | None) -> Iterator[ImageSet]:
+
+def shared(a: ImageSet, b: ImageSet) -> int:
+    """How many images two sets have in common, as far as both are parts or other forms of one set."""
+    (one, these), (other, those) = _places(a), _places(b)
+    return len(np.intersect1d(these, those)) if one.fingerprint == other.fingerprint else 0
+
+
+def _places(images: ImageSet) -> tuple[ImageSet, NDArray[np.int64]]:
+    """The set that the images were taken from, and where they are in it."""
+    places = np.arange(len(images))
+    for part in _lineage(images):
+        images = part
+        if isinstance(part, Subset):
+            places = part.indices[places]
+    return images, places
+
+
+def _lineage(images: ImageSet) -> Iterator[ImageSet]:
     """The set, the set it is a part or another form of, and so on."""
-    while images is not None:
-        yield images
-        images = getattr(images, "parent", None)
+    yield images
+    parent = getattr(images, "parent", None)
+    if isinstance(parent, ImageSet) and (isinstance(images, Subset) or len(parent) == len(images)):
+        yield from _lineage(parent)
 
 
 @dataclass(frozen=True)
@@ -80,16 +109,6 @@ class Tuned:
 
 def note(label: str, record: Tuned, inliers: ImageSet, outliers: Mapping[str, ImageSet]) -> str:
     """How a detector was tuned, for the readers of a test on these images; plainly so where it was on the same ones."""
-    tested = [(inliers.name, "inliers", inliers, record.inliers)]
-    tested += [(name, "outliers", images, record.outliers) for name, images in outliers.items()]
-    return "; ".join([f"{label}: {record}", *(told for one in tested if (told := _met_before(*one)))])
-
-
-def _met_before(name: str, role: str, tested: ImageSet, tuned: Images) -> str:
-    """What is to be said where a set is tested on that was tuned on, or another part of it."""
-    family = [images.fingerprint for images in _lineage(tested)]
-    if tuned.fingerprint in family:
-        return f"tested on the {role} it was tuned on ({name})"
-    if tuned.origin in family and role == "outliers":  # inliers often are parts of one set, and should be
-        return f"tested on outliers ({name}) from the set it was tuned on, maybe the same images"
-    return ""
+    told = [record.inliers.met_again(inliers.name, "inliers", inliers, "was tuned on")]
+    told += [record.outliers.met_again(name, "outliers", images, "was tuned on") for name, images in outliers.items()]
+    return "; ".join([f"{label}: {record}", *filter(None, told)])

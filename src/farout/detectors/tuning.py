@@ -72,7 +72,7 @@ def tune(
     for label, record in records.items():
         panel.detectors[label] = dataclasses.replace(panel.detectors[label], **record.params)
         panel.tuned[label] = record
-    panel.validation = {}
+    panel.validation, panel.learned = {}, {}
     for split, seen in fitting.items():
         panel.fit_from(seen.table, seen.images.labels, split)
     panel.validate(fitting["val"].table, val.name, panel.score_looking(val, progress))

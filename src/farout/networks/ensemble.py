@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
@@ -22,13 +22,18 @@ class Ensemble(Network):
     cannot read an ensemble.
     """
 
-    def __init__(self, members: Sequence[Network]) -> None:
+    def __init__(self, members: Iterable[Network]) -> None:
         nn.Module.__init__(self)
+        members = list(members)
         strange = [type(member).__name__ for member in members if not isinstance(member, Network)]
         if strange:
             raise TypeError(f"expected farout.Network members, got {', '.join(strange)}; wrap each first")
         if len(members) < 2:
             raise ValueError(f"an ensemble takes at least 2 networks, got {len(members)}")
+        if len(set(map(id, members))) < len(members):
+            raise ValueError(
+                "a network stands in the ensemble twice; give each member its own, copy.deepcopy makes one"
+            )
         classes = [member.classes for member in members]
         if len(set(classes)) > 1:
             raise ValueError(f"the members of an ensemble must have as many classes, got {classes}")
@@ -40,6 +45,10 @@ class Ensemble(Network):
     def members(self) -> list[Network]:
         """The networks."""
         return [member for member in self.module.children() if isinstance(member, Network)]
+
+    @property
+    def statistics_names(self) -> tuple[str, ...]:
+        return tuple(f"{i}.{name}" for i, member in enumerate(self.members) for name in member.statistics_names)
 
     def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
         """Every member's activations of the images, put together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -45,6 +46,8 @@ class Network(nn.Module):
     ) -> None:
         super().__init__()
         if isinstance(module, Network):
+            if module.head is None:
+                raise TypeError("an ensemble is a network already, and has no module to lend: use it as it is")
             module = module.module
         self.module: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.side = side or side_of(module)
@@ -123,6 +126,11 @@ class Network(nn.Module):
         return linear.out_features
 
     @property
+    def statistics_names(self) -> tuple[str, ...]:
+        """What `means` and `grams` tell of: the blocks; of a network that has none, the features."""
+        return self.block_names or ("features",)
+
+    @property
     def device(self) -> torch.device:
         """Where the network runs."""
         return self.mean.device
@@ -136,6 +144,12 @@ class Network(nn.Module):
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The wrapped module's state, so that weights keep the names they have without the wrapper."""
         return self.module.state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """As part of another module, read the names that `state_dict` writes."""
+        for key in [key for key in state_dict if key.startswith(prefix)]:
+            state_dict[f"{prefix}module.{key.removeprefix(prefix)}"] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load the wrapped module's state."""
@@ -162,14 +176,19 @@ class Network(nn.Module):
     def _keeping(self, kept: dict[str, Tensor], blocks: Sequence[str], wanted: Sequence[str]) -> Iterator[None]:
         """While this lasts, the head's input and output and what is wanted of the blocks are written to `kept`.
 
-        Outputs are copied, because a layer that follows may work in place.
+        Outputs are copied, because a layer that follows may work in place. Passes of other threads, which run the same
+        modules, are none of this one's business.
         """
+        thread = get_ident()
 
         def keep_head(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            kept["features"], kept["logits"] = inputs[0], output.clone()
+            if get_ident() == thread:
+                kept["features"], kept["logits"] = inputs[0], output.clone()
 
         def keep_block(name: str) -> Any:
             def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Any) -> None:
+                if get_ident() != thread:
+                    return
                 if not isinstance(output, Tensor):
                     raise TypeError(f"block {name!r} gives a {type(output).__name__}, expected a tensor")
                 for kind in wanted:
@@ -191,10 +210,10 @@ class Network(nn.Module):
 
         None where it cannot be run on such (the images it takes are not known): then the features serve as its block.
         """
-        parts, prefix = self.module, ""
-        while len(inner := dict(parts.named_children())) == 1:
-            ((name, parts),) = inner.items()
-            prefix += f"{name}."
+        inner = _children(self.module)
+        while len(inner) == 1:
+            ((name, part),) = inner.items()
+            inner = {f"{name}.{below}": child for below, child in _children(part).items()}
         found: dict[str, None] = {}
 
         def see(name: str) -> Any:
@@ -204,7 +223,7 @@ class Network(nn.Module):
 
             return note
 
-        hooks = [part.register_forward_hook(see(prefix + name)) for name, part in inner.items()]
+        hooks = [part.register_forward_hook(see(name)) for name, part in inner.items()]
         try:
             self._probe()
         except ValueError:
@@ -260,6 +279,15 @@ class Network(nn.Module):
             f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images "
             f"({'; '.join(errors)}). Say which images it takes with side= and one mean and std per channel."
         )
+
+
+def _children(module: nn.Module) -> dict[str, nn.Module]:
+    """The parts of a module by name; of a list or mapping, which is never run itself, its entries."""
+    found: dict[str, nn.Module] = {}
+    for name, part in module.named_children():
+        listed = isinstance(part, nn.ModuleList | nn.ModuleDict)
+        found |= {f"{name}.{below}": child for below, child in _children(part).items()} if listed else {name: part}
+    return found
 
 
 def side_of(module: nn.Module) -> int | None:

@@ -9,6 +9,8 @@ from torch import Tensor
 
 ORDERS = 5
 """Gram matrices of the powers 1 to this."""
+AT_ONCE = 2**18
+"""Values turned into float64 at a time, so that they stay in the processor's cache."""
 
 
 def by_place(output: Tensor) -> Tensor:
@@ -25,7 +27,8 @@ def by_place(output: Tensor) -> Tensor:
 
 def means(output: Tensor) -> Tensor:
     """The output averaged over places, [B, C] in float64."""
-    return by_place(output).mean(1, dtype=torch.float64)
+    parts = by_place(output).split(max(1, AT_ONCE // max(1, output.shape[1:].numel())))
+    return torch.cat([part.mean(1, dtype=torch.float64) for part in parts])
 
 
 def grams(output: Tensor) -> Tensor:
@@ -36,14 +39,21 @@ def grams(output: Tensor) -> Tensor:
     """
     rows = by_place(output)
     if rows.device.type == "cpu" and rows.dtype == torch.float32 and not rows.requires_grad:
-        from farout.networks.row_sums import row_sums  # numba takes a moment to import
-
-        sums = torch.from_numpy(row_sums(rows.detach().contiguous().numpy()))
+        sums = _compiled_row_sums(output.detach())
     else:
         sums = _differentiable_row_sums(rows.to(torch.float64, copy=True))  # a later layer may work in place
-    roots = 1 / torch.arange(1, ORDERS + 1, dtype=torch.float64, device=sums.device)[:, None]
     sizes = torch.where(sums == 0, 1.0, sums.abs())  # the root of 0 has an infinite slope, and gradients would be NaN
-    return sums.sign() * sizes**roots
+    first, second, third, fourth, fifth = sizes.unbind(1)
+    roots = [first, second.sqrt(), third ** (1 / 3), fourth.sqrt().sqrt(), fifth ** (1 / 5)]  # sqrt is the faster
+    return sums.sign() * torch.stack(roots, 1)
+
+
+def _compiled_row_sums(output: Tensor) -> Tensor:
+    from farout.networks.row_sums import plane_sums, row_sums  # numba takes a moment to import
+
+    if output.ndim == 4 and output.is_contiguous():
+        return torch.from_numpy(plane_sums(output.flatten(2).numpy()))
+    return torch.from_numpy(row_sums(by_place(output).contiguous().numpy()))
 
 
 def _differentiable_row_sums(rows: Tensor) -> Tensor:

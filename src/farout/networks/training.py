@@ -16,6 +16,7 @@ from farout.networks import checkpoint as checkpoints
 from farout.networks.augment import crop_flip, sample_crop_flip
 from farout.networks.base import seeded
 from farout.networks.checkpoint import History, Standing, copy_of
+from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.recipe import Augment, Recipe, Schedule, check_set
 from farout.rng import generator, seed_of
@@ -51,6 +52,8 @@ def train(
     on the same machine with as many threads, in the same weights bit for bit. A checkpoint of another call is
     overwritten. A call that fails or is interrupted leaves the network with the weights it was given.
     """
+    if isinstance(network, Ensemble):
+        raise TypeError("the members of an ensemble are trained one by one, each with a seed of its own")
     recipe = Recipe(
         epochs=epochs, lr=lr, batch=batch, momentum=momentum, weight_decay=weight_decay,
         schedule=schedule, augment=augment, seed=seed,
@@ -79,7 +82,7 @@ def accuracy(network: Network, images: ImageSet) -> float:
     network.eval()
     correct = 0
     for part in chunks(len(images), 128):
-        logits = network(images.batch(np.arange(part.start, part.stop)).to(network.device)).logits
+        logits = network(images.batch(np.arange(part.start, part.stop)).to(network.device), needs=()).logits
         correct += int((logits.argmax(1).cpu().numpy() == images.labels[part]).sum())
     return correct / len(images)
 
@@ -142,7 +145,7 @@ class _Run:
         images = self.train_set.batch(indices.numpy()).to(device)
         if self.recipe.augment == "crop_flip":
             images = crop_flip(images, sample_crop_flip(len(images), draws))
-        loss = F.cross_entropy(self.network(images).logits, self.labels[indices].to(device))
+        loss = F.cross_entropy(self.network(images, needs=()).logits, self.labels[indices].to(device))
         if not loss.isfinite():
             lr = self.recipe.lr
             raise FloatingPointError(

@@ -36,14 +36,17 @@ def render(results: Results) -> str:
 
 
 def write_report(results: Results, path: Path) -> Path:
-    """Write the report to `path` (a folder gets a report.html), and its tables to a folder `tables` beside it."""
+    """Write the report to `path` (a folder gets a report.html), and its tables to a folder beside it.
+
+    The folder is `tables`, of a report by another name than report.html `NAME_tables`.
+    """
     if path.suffix != ".html":
         path = path / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     temporary.write_text(render(results), encoding="utf-8")
     temporary.replace(path)
-    write_tables(tables(results), path.parent / "tables")
+    write_tables(tables(results), path.parent / ("tables" if path.stem == "report" else f"{path.stem}_tables"))
     return path
 
 

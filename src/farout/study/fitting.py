@@ -61,6 +61,11 @@ class FitCell(Cell):
     def title(self) -> str:
         return f"fit on {self.network.label}"
 
+    @property
+    def learns_from(self) -> ImageSource | None:
+        """The outliers that the detector learns from."""
+        return None
+
     def work(self, cells: Sequence[Any]) -> Work:
         return FitWork(tuple(cells))
 
@@ -144,9 +149,9 @@ class FitJob(Job):
     def _wanted(self, role: str) -> set[str]:
         """The columns that every chunk of a role must have."""
         needs = self.needs[role]
-        blocks = self.network.block_names or ("features",)
+        told = self.network.statistics_names
         wanted = {"logits", "features"} & needs
-        wanted |= {f"{kind}:{name}" for kind in ("means", "grams") if kind in needs for name in blocks}
+        wanted |= {f"{kind}:{name}" for kind in ("means", "grams") if kind in needs for name in told}
         if "blocks" in needs:
             wanted |= {f"blocks:{name}" for name in self.network.block_names}
         if "members" in needs and isinstance(self.network, Ensemble):

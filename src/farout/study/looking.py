@@ -61,6 +61,10 @@ class LookCell(FitCell):
     def title(self) -> str:
         return f"fit {self.detector.name} on {self.network.label}"
 
+    @property
+    def learns_from(self) -> ImageSource | None:
+        return self.outliers
+
     def work(self, cells: Sequence[Any]) -> Work:
         return LookWork(tuple(cells))
 

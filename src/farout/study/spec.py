@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
@@ -137,7 +138,7 @@ WeightsFile = Annotated[str, AfterValidator(_rooted)]
 class NetworkSpec(Spec):
     """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here.
 
-    Several files of weights, or `members` to be trained, make an ensemble.
+    Several files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
     """
 
     name: str
@@ -156,6 +157,8 @@ class NetworkSpec(Spec):
     def _one_origin(self) -> NetworkSpec:
         if sum([self.weights is not None, self.pretrained, self.train is not None]) != 1:
             raise ValueError(f"network {self.name!r}: give exactly one of weights, pretrained or train")
+        if isinstance(self.weights, tuple) and len(set(self.weights)) < len(self.weights):
+            raise ValueError(f"network {self.name!r}: the members of an ensemble differ, and a file stands there twice")
         if self.members and not self.train:
             raise ValueError(
                 f"network {self.name!r}: members: {self.members} are networks to be trained here; of networks that are "
@@ -189,15 +192,15 @@ class DetectorSpec(NamedSpec):
     def _adapted(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Files that adapters read start from the study's folder; a header's secret has no place in a study."""
         key = {"onnx": "path", "function": "of"}.get(info.data.get("name", ""), "")
-        if isinstance(params.get(key), str):
+        if isinstance(params.get(key), str) and (key == "path" or ":" in params[key]):
             file, colon, name = params[key].rpartition(":") if key == "of" else (params[key], "", "")
             params = {**params, key: f"{_path(file, info).resolve()}{colon}{name}"}
         headers = params.get("headers")
         for header, value in headers.items() if info.data.get("name") == "http" and isinstance(headers, dict) else ():
-            if not isinstance(value, str) or "$" not in value:
+            if not isinstance(value, str) or not Template(value).get_identifiers():
                 raise ValueError(
                     f"header {header}: a study is stored with its results, so give the name of an environment variable "
-                    'instead of the value: "$NAME"'
+                    'instead of the value: "$FAROUT_TOKEN"'
                 )
         return params
 
@@ -242,7 +245,8 @@ class StudySpec(Spec):
     seeds: Annotated[list[int], AfterValidator(_distinct)] = Field(default=[0], min_length=1)
     budget: Budget = "standard"
     validation_outliers: Data | None = None
-    """What supervised detectors (mds_layers) learn from; never among the outliers tested."""
+    """What supervised detectors (mds_layers) learn from, at most as many as a budget has validation images; never among
+    the outliers tested."""
 
     @classmethod
     def read(cls, path: str | Path) -> StudySpec:

@@ -12,6 +12,7 @@ from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.detectors.labels import label
+from farout.detectors.tuned import shared
 from farout.registry import UnknownName
 from farout.rng import seed_of
 from farout.study.budget import SHARED
@@ -88,8 +89,8 @@ class Trial:
         if self.inliers.val is None:
             raise ValueError("validation_outliers: are told from the inliers' val split, and these inliers have none")
         for name, images in self.outliers.items():
-            if images.about.fingerprint == learned.about.fingerprint:
-                raise ValueError(f"validation_outliers: are the images of the outlier set {name!r}; give other ones")
+            if count := shared(learned.load(), images.load()):
+                raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:
         """Results are told apart by these names, and tables have columns called after the outlier sets."""
@@ -148,7 +149,7 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     inliers = inliers_from(named, spec.budget)
     if spec.validation_outliers:
         learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
-        inliers = replace(inliers, outliers=learned)
+        inliers = replace(inliers, outliers=some(learned, SHARED[spec.budget].val_images))
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     if not outliers:
         raise ValueError(
@@ -247,6 +248,10 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
     if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
+    if spec.validation_outliers and not any(detector.supervised for _, detector in post_hoc):
+        raise ValueError(
+            f"validation_outliers: no detector of the study {spec.name} learns from outliers: leave them out"
+        )
     unnamed = [detector for item, detector in post_hoc if item.label is None]
     labels = iter(label(unnamed) if unnamed else ())
     named = [(item.label or next(labels), detector) for item, detector in post_hoc]

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.catalog import create
-from farout.core import Activations, Detector, as_images, as_scores
+from farout.core import Activations, Detector, ImageSet, as_images, as_scores
 from farout.describe import describe
+from farout.detectors import supervision, tuned
 from farout.detectors.panel import Panel
 from farout.detectors.passes import forward
 from farout.detectors.saved import state_digest
-from farout.detectors.tuned import note
+from farout.detectors.tuned import Images
 from farout.identity import digest
 from farout.study.cell import Cell
 from farout.study.fitting import FitCell
@@ -102,6 +103,11 @@ class PostHocSubject(Subject):
             if source is None:
                 raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
             detector.check_fit(source.about.total, source.about.labelled)
+
+    def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
+        if self.fit.learns_from is None:
+            return []
+        return [supervision.note(self.label, Images.of(self.fit.learns_from.load()), _loaded(outliers))]
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.fit.network.build(store).to(device)
@@ -194,10 +200,12 @@ class PanelSubject(Subject):
         return self._identity
 
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
-        if self.label not in self.panel.tuned:
-            return []
-        tested = {name: source.load() for name, source in outliers.items()}
-        return [note(self.label, self.panel.tuned[self.label], inliers.load(), tested)]
+        told = []
+        if record := self.panel.tuned.get(self.label):
+            told.append(tuned.note(self.label, record, inliers.load(), _loaded(outliers)))
+        if learned := self.panel.learned.get(self.label):
+            told.append(supervision.note(self.label, learned, _loaded(outliers)))
+        return told
 
     @property
     def group(self) -> str:
@@ -205,6 +213,10 @@ class PanelSubject(Subject):
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         return _shared_pass([s.panel.only(s.label) for s in together])
+
+
+def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
+    return {name: source.load() for name, source in sources.items()}
 
 
 def _shared_pass(panels: list[Panel]) -> Score:
