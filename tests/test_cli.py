@@ -319,7 +319,7 @@ def test_plan_run_again_and_report(command: Any, study: Path) -> None:
     assert "noise" in Path("runs/small/report.html").read_text(encoding="utf-8")
     assert command("report", "runs/small", "--out", "else/page.html").out == "wrote else/page.html\n"
     assert Path("else/page.html").read_bytes() == Path("runs/small/report.html").read_bytes()
-    assert Path("else/tables/clean.csv").is_file()
+    assert Path("else/page_tables/clean.csv").is_file()
 
 
 def test_a_budget_and_a_folder_may_be_given(command: Any, study: Path) -> None:

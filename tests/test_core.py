@@ -228,16 +228,16 @@ def test_a_detector_without_score_says_what_to_write() -> None:
 
 
 def test_the_identity_holds_every_parameter() -> None:
-    assert KNN().identity() == {"name": "knn", "version": 1, "params": {"k": 50}}
+    assert KNN().identity() == {"name": "knn", "version": 1, "params": {"k": 50, "search": "torch"}}
     assert EBO(temperature=2.0).identity() == {"name": "ebo", "version": 1, "params": {"temperature": 2.0}}
     assert MSP().identity() == {"name": "msp", "version": 1, "params": {}}
 
 
 def test_what_was_fitted_is_no_parameter() -> None:
     detector = KNN(k=1).fit(Activations(torch.zeros(2, 1), torch.ones(2, 2)), None)
-    assert detector.params == {"k": 1}
+    assert detector.params == {"k": 1, "search": "torch"}
     assert detector == KNN(k=1)
-    assert repr(detector) == "KNN(k=1)"
+    assert repr(detector) == "KNN(k=1, search='torch')"
 
 
 def test_a_users_class_is_identified_by_its_source_too() -> None:

@@ -97,7 +97,7 @@ def test_the_report_is_written_where_asked(study: Path, tmp_path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert source == render(result.results)
     assert "toy:ood_cls" in source
-    assert (tmp_path / "tables" / "clean.tex").is_file()
+    assert (tmp_path / "page_tables" / "clean.tex").is_file()
     assert result.report(tmp_path / "folder") == tmp_path / "folder" / "report.html"
 
 

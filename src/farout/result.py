@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pandas as pd
 import torch
 
+from farout.plugins import load_plugin
 from farout.protocols import plan
 from farout.registry import unknown
 from farout.report.html import render, write_report
@@ -77,6 +78,8 @@ def run(
 
     With workers, scripts need the usual `if __name__ == "__main__":`; 0 runs everything in this process.
     """
+    for plugin in plugins:
+        load_plugin(Path(plugin))
     if isinstance(study, str | Path):
         study = StudySpec.read(study)
     if isinstance(study, StudySpec):

@@ -109,7 +109,7 @@ def test_an_unknown_member_is_answered_with_the_nearest() -> None:
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), TypeError, "got torch.uint8; divide 8-bit images by 255"),
         (torch.full((2, 3, 8, 8), 255.0), ValueError, "got values from 255 to 255"),
         (torch.full((2, 3, 8, 8), -0.5), ValueError, "got values from -0.5 to -0.5"),
-        (torch.full((2, 3, 8, 8), torch.nan), ValueError, "got values from nan to nan"),
+        (torch.full((2, 3, 8, 8), torch.nan), ValueError, "got 384 NaN"),
     ],
 )
 def test_wrong_images_are_refused(wrong: Tensor, error: type[Exception], message: str) -> None:

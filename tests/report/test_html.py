@@ -200,19 +200,23 @@ def test_a_run_without_results(tmp_path: Path) -> None:
 
 def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
     results = write_run(tmp_path / "run", outcomes())
-    for given, written in (("new/deep", "new/deep/report.html"), ("other/page.html", "other/page.html")):
+    """Two reports in one folder keep a folder of tables each."""
+    for given, written, folder in (
+        ("new/deep", "new/deep/report.html", "tables"),
+        ("other/page.html", "other/page.html", "page_tables"),
+    ):
         path = write_report(results, tmp_path / given)
         assert path == tmp_path / written
         assert path.read_text(encoding="utf-8") == render(results)
-        with (path.parent / "tables" / "clean.csv").open(newline="", encoding="utf-8") as file:
+        with (path.parent / folder / "clean.csv").open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
         frame = summaries(results)["clean"].tables[1].frame
         for name in frame:
             kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
             assert [kind(line[name]) for line in lines] == frame[name].tolist()
-        names = sorted(p.name for p in (path.parent / "tables").iterdir())
+        names = sorted(p.name for p in (path.parent / folder).iterdir())
         assert names == ["clean.csv", "clean.tex", "clean_auroc.csv", "clean_auroc.tex"]
-        assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, "tables"])
+        assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, folder])
 
 
 def test_scores_are_summed_up_once_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

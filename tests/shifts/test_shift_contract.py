@@ -151,7 +151,7 @@ def test_bad_images() -> None:
         shift(torch.rand(3, 32, 32))
     with pytest.raises(ValueError, match=r"got shape \(2, 2, 8, 8\)"):
         shift(torch.rand(2, 2, 8, 8))
-    with pytest.raises(ValueError, match=r"expected images in \[0, 1\], got values from nan"):
+    with pytest.raises(ValueError, match=r"expected images in \[0, 1\], got 192 NaN"):
         shift(torch.full((1, 3, 8, 8), torch.nan))
     with pytest.raises(ValueError, match="got values from 0 to 255"):
         shift(torch.tensor([0.0, 255.0]).view(2, 1, 1, 1))

@@ -128,6 +128,9 @@ class Panel:
         if fitting and images is None:
             raise ValueError(f"{', '.join(fitting)} must be fitted on the inliers' {split} split: pass {split}=")
         if images is not None:
+            if not isinstance(images, ImageSet):
+                got = type(images).__name__
+                raise TypeError(f"{split}: expected a farout.ImageSet, got {got}; ImageSet.from_arrays(images, labels)")
             if not len(images):
                 raise ValueError(f"the {split} split {images.name!r} is empty")
             for detector in fitting.values():
