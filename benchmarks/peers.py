@@ -23,7 +23,7 @@ import farout
 from farout.core import ImageSet
 from farout.networks.network import Network
 
-SIZES = {"resnet20": 10_000, "resnet18": 400}
+SIZES = {"resnet20": 3_000, "resnet18": 400}
 """Images per set. A ResNet-18 takes thirteen times a ResNet-20's time, hence the smaller sets."""
 OUTLIER_SETS = 3
 
@@ -60,19 +60,19 @@ def made(name: str, weights: Path | None) -> Network:
     return network
 
 
-def sets(network: Network, count: int) -> Sets:
-    """Image sets; the label of an image is the class that the network predicts."""
+def sets(network: Network, count: int, tested: int) -> Sets:
+    """Image sets; the label of an image to fit on is the class that the network predicts."""
 
-    def one(seed: int, name: str) -> ImageSet:
-        pixels = drawn(count, seed).mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-        with torch.inference_mode():
-            predicted = [network(batch, needs=()).logits.argmax(1) for batch in ImageSet.from_arrays(pixels)]
-        return ImageSet.from_arrays(pixels, torch.cat(predicted).numpy(), name=name)
+    def one(seed: int, name: str, total: int) -> ImageSet:
+        pixels = drawn(total, seed).mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
+        return ImageSet.from_arrays(pixels, np.zeros(total, np.int64), name=name)
 
-    first, cut = one(0, "train"), count - count // 10
+    first, cut = one(0, "train", count), count - count // 10
+    with torch.inference_mode():
+        first.labels = torch.cat([network(batch, needs=()).logits.argmax(1) for batch in first]).numpy()
     names = ["inliers", *(f"outliers{index}" for index in range(OUTLIER_SETS))]
     train, val = first.subset(np.arange(cut)), first.subset(np.arange(cut, count))
-    return Sets(train, val, {name: one(seed, name) for seed, name in enumerate(names, start=1)})
+    return Sets(train, val, {name: one(seed, name, tested) for seed, name in enumerate(names, start=1)})
 
 
 def panel_of(network: Network, names: Iterable[str]) -> farout.Panel:
@@ -144,10 +144,10 @@ def measured(runs: Mapping[str, Callable[[], object]], passes: Passes, repeats: 
     return {name: Measured(float(np.median(values)), counts[name]) for name, values in seconds.items()}
 
 
-def compare(name: str, count: int, weights: Path | None, with_peers: bool, repeats: int) -> None:
+def compare(name: str, count: int, tested: int, weights: Path | None, with_peers: bool, repeats: int) -> None:
     """Measure on one network, and print."""
     network = made(name, weights)
-    passes, images, small = Passes(network.module), sets(network, count), sets(network, 300)
+    passes, images, small = Passes(network.module), sets(network, count, tested), sets(network, 300, 300)
     names = [one for one in farout.detectors.names() if one != "odin"]
     peer = _pytorch_ood() if with_peers else None
     both = [one for one in names if peer and one in peer.NAMES]
@@ -160,7 +160,7 @@ def compare(name: str, count: int, weights: Path | None, with_peers: bool, repea
         peer.runs(network, small, ["knn", "gradnorm"], passes)[peer.ALONE]()  # these import and compile something
         results |= measured(peer.runs(network, images, both, passes), passes, 1)
     total = sum(map(len, images))
-    rows = f"{count:,} images to fit on, {count:,} inliers and {OUTLIER_SETS} × {count:,} outliers of 32 px"
+    rows = f"{count:,} images to fit on, {tested:,} inliers and {OUTLIER_SETS} × {tested:,} outliers of 32 px"
     print(f"\n{name}: {rows}; threads: {torch.get_num_threads()}; median of {repeats}, pytorch-ood once")
     _show(results, total)
     if both:
@@ -195,7 +195,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     """Both networks, unless told otherwise."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--network", action="append", choices=list(SIZES), help="may be given twice; both unless given")
-    parser.add_argument("--images", type=int, help=f"images per set, at least 300; unless given {SIZES}")
+    parser.add_argument("--images", type=int, help=f"images to fit on, at least 300; unless given {SIZES}")
+    parser.add_argument("--tested", type=int, help="images per tested set; as many as to fit on unless given")
     parser.add_argument("--weights", type=Path, help="weights for the network; random ones unless given")
     parser.add_argument("--repeats", type=int, default=2, help="how often farout and the bare passes are timed")
     parser.add_argument("--threads", type=int, default=2, help="of torch")
@@ -205,7 +206,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         parser.error(f"--images must be at least 300 (vim needs more training images than dim=256), got {given.images}")
     torch.set_num_threads(given.threads)
     for name in given.network or SIZES:
-        compare(name, given.images or SIZES[name], given.weights, not given.skip_peers, given.repeats)
+        count = given.images or SIZES[name]
+        compare(name, count, given.tested or count, given.weights, not given.skip_peers, given.repeats)
 
 
 if __name__ == "__main__":

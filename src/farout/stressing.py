@@ -126,7 +126,8 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Su
     if isinstance(detector, Panel):
         if not detector.fitted and train is not None:
             val = inliers.val.load() if inliers.val else None
-            bar.total(len(train) * bool(detector.needs("train")) + (len(val) if val else 0))
+            looks = any(member.perturbs for member in detector.detectors.values())
+            bar.total(len(train) * bool(detector.needs("train")) + (len(val) * (1 + looks) if val else 0))
             detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
         if not detector.fitted:
             raise NotFitted(

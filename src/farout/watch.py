@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.errors import LiveError
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
@@ -33,5 +34,12 @@ def watching() -> Iterator[Bar]:
     hidden = not (console.is_terminal or console.is_jupyter)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = (TextColumn("·"), TimeRemainingColumn(), TextColumn("left"))
-    with Progress(*columns, *left, console=console, transient=True, disable=hidden) as progress:
+    progress = Progress(*columns, *left, console=console, transient=True, disable=hidden)
+    try:
+        progress.start()
+    except LiveError:  # another bar is up already, and tells enough
+        progress = Progress(disable=True)
+    try:
         yield Bar(progress)
+    finally:
+        progress.stop()

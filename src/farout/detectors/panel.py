@@ -17,7 +17,7 @@ from farout.detectors.labels import label
 from farout.detectors.member import Member
 from farout.detectors.passes import forward, look
 from farout.detectors.supervision import check_outliers, supervise
-from farout.detectors.sweeps import Progress, needs_of, table_of
+from farout.detectors.sweeps import Progress, needs_of, swept, table_of
 from farout.detectors.thresholds import check_validation, p_values, threshold
 from farout.detectors.tuned import Images, Tuned
 from farout.detectors.tuning import Grid
@@ -62,6 +62,7 @@ class Panel:
         With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
         costs more passes. outliers: images that supervised detectors (mds_layers) may learn from, each by passes of
         its own; the others never see them, and none of them may be tested on later. `learned` tells which they were.
+        progress: called with the number of images done since the last call; without, a terminal shows a bar.
         """
         self.check_splits(train, val)
         check_outliers(self.detectors, outliers, val)
@@ -76,7 +77,7 @@ class Panel:
                     supervise(self.network, detector, val, outliers, progress)
                     self._place(detector)
                     self.learned[name] = Images.of(outliers)
-            self.validate(table, val.name, self.score_looking(val))
+            self.validate(table, val.name, self.score_looking(val, progress))
         return self
 
     def tune(
@@ -171,12 +172,12 @@ class Panel:
         name = images.name if isinstance(images, ImageSet) else "images"
         if not isinstance(images, ImageSet) and images.ndim == 3 and len(images) in (1, 3):
             images = images[None]
-        batches = iter(images) if isinstance(images, ImageSet) else (images[part] for part in chunks(len(images)))
+        if isinstance(images, ImageSet):
+            batches = swept(images, "score", progress)
+        else:
+            batches = (images[part] for part in chunks(len(images)))
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
-        for batch in batches:
-            parts.append(self.score_batch(batch))
-            if progress:
-                progress(len(batch))
+        parts += [self.score_batch(batch) for batch in batches]
         return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
 
     def threshold(self, recall: float = 0.95) -> dict[str, float]:
@@ -250,11 +251,7 @@ class Panel:
         """Scores of a whole set by the detectors that look at other images than the given ones."""
         if not any(detector.perturbs for detector in self.detectors.values()):
             return {}
-        parts = []
-        for batch in images:
-            parts.append(self.score_own(batch))
-            if progress:
-                progress(len(batch))
+        parts = [self.score_own(batch) for batch in swept(images, "score", progress)]
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
     def _place(self, detector: PostHoc) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from farout.core import Activations, ImageSet, PostHoc, Split, as_images
 from farout.detectors.passes import forward, look
 from farout.detectors.table import Table, columns_of
 from farout.networks.network import Network
+from farout.watch import watching
 
 Progress = Callable[[int], None]
 """Called with the number of images done since the last call."""
@@ -32,13 +33,25 @@ def table_of(
 ) -> Activations:
     """Activations of a whole set: of the images as they are, or as one detector looks at them."""
     table, start = Table(len(images), network.head), 0
-    for batch in images:
+    for batch in swept(images, "fit on", progress):
         if needs:
             table.put(start, columns_of(_read(network, batch, needs, looking), needs))
         start += len(batch)
-        if progress:
-            progress(len(batch))
     return table.activations()
+
+
+def swept(images: ImageSet, doing: str, progress: Progress | None) -> Iterator[Tensor]:
+    """The images a batch at a time; on a terminal with a bar, unless the caller follows the progress itself."""
+    if progress is not None:
+        for batch in images:
+            yield batch
+            progress(len(batch))
+        return
+    with watching() as bar:
+        bar.total(len(images))
+        for batch in images:
+            yield batch
+            bar.advance(len(batch), f"{doing} {images.name}")
 
 
 @torch.inference_mode()
