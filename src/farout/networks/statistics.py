@@ -39,21 +39,15 @@ def grams(output: Tensor) -> Tensor:
     """
     rows = by_place(output)
     if rows.device.type == "cpu" and rows.dtype == torch.float32 and not rows.requires_grad:
-        sums = _compiled_row_sums(output.detach())
+        from farout.networks.row_sums import row_sums  # numba takes a moment to import
+
+        sums = torch.from_numpy(row_sums(rows.detach().contiguous().numpy()))  # channels last, as networks run here
     else:
         sums = _differentiable_row_sums(rows.to(torch.float64, copy=True))  # a later layer may work in place
     sizes = torch.where(sums == 0, 1.0, sums.abs())  # the root of 0 has an infinite slope, and gradients would be NaN
     first, second, third, fourth, fifth = sizes.unbind(1)
     roots = [first, second.sqrt(), third ** (1 / 3), fourth.sqrt().sqrt(), fifth ** (1 / 5)]  # sqrt is the faster
     return sums.sign() * torch.stack(roots, 1)
-
-
-def _compiled_row_sums(output: Tensor) -> Tensor:
-    from farout.networks.row_sums import plane_sums, row_sums  # numba takes a moment to import
-
-    if output.ndim == 4 and output.is_contiguous():
-        return torch.from_numpy(plane_sums(output.flatten(2).numpy()))
-    return torch.from_numpy(row_sums(by_place(output).contiguous().numpy()))
 
 
 def _differentiable_row_sums(rows: Tensor) -> Tensor:
