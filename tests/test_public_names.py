@@ -22,7 +22,7 @@ HOMES = {
     "PostHoc": "farout.core",
     "Result": "farout.result",
     "Shift": "farout.core",
-    "Variation": "farout.core",
+    "Variation": "farout.variations.variation",
     "check": "farout.battery",
     "load": "farout.data",
     "register": "farout.detectors.catalog",
@@ -30,7 +30,7 @@ HOMES = {
     "shift": "farout.shifts",
     "stress": "farout.stressing",
 }
-FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
+FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
 
 
 @pytest.mark.parametrize(("name", "home"), HOMES.items())

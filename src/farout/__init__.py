@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from farout import adapters, data, detectors, metrics, networks, protocols, shifts, variations
+    from farout import adapters, data, detectors, metrics, networks, protocols, search, shifts, variations
     from farout.battery import check
-    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift, Variation
+    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift
     from farout.data import load
     from farout.detectors.catalog import register
     from farout.detectors.panel import Panel
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from farout.result import Result, run
     from farout.shifts import shift
     from farout.stressing import stress
+    from farout.variations.variation import Variation
 
 _HOMES = {
     "Activations": "core",
@@ -33,7 +34,7 @@ _HOMES = {
     "PostHoc": "core",
     "Result": "result",
     "Shift": "core",
-    "Variation": "core",
+    "Variation": "variations.variation",
     "check": "battery",
     "load": "data",
     "register": "detectors.catalog",
@@ -41,7 +42,7 @@ _HOMES = {
     "shift": "shifts",
     "stress": "stressing",
 }
-_FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "shifts", "variations")
+_FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
 
 __all__ = [
     "Activations",
@@ -65,6 +66,7 @@ __all__ = [
     "protocols",
     "register",
     "run",
+    "search",
     "shift",
     "shifts",
     "stress",

@@ -400,19 +400,3 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
             raise ValueError(f"expected images in [0, 1], got {got}")
     return tensor
-
-
-class Variation(ABC):
-    """What may change in a search: a decoder from latents to images, and the domain the latents live in."""
-
-    domain: ClassVar[Literal["cube", "sphere"]] = "cube"
-    """The unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
-
-    @property
-    @abstractmethod
-    def dim(self) -> int:
-        """Coordinates of a latent."""
-
-    @abstractmethod
-    def decode(self, z: Tensor, base: Any) -> Tensor:
-        """The variant of every base that its latent [B, dim] stands for: float32 [B, C, H, W] in [0, 1]."""

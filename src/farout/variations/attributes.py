@@ -8,13 +8,13 @@ from pathlib import Path
 
 from torch import Tensor
 
-from farout.core import Variation
 from farout.data.scenes import glyphs
 from farout.data.scenes.renderer import draw
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
 from farout.data.scenes.worlds import CHARS, SHAPES, Range, World
 from farout.registry import unknown
 from farout.variations.catalog import VARIATIONS
+from farout.variations.variation import Variation
 
 FIELDS = {"hue": "hue", "size": "size", "rotation": "rotation", "position": "position", "lighting": "light"}
 """Per attribute the field of a scene that a latent sets."""

@@ -1,6 +1,6 @@
 """The variations by name."""
 
-from farout.core import Variation
 from farout.registry import Registry
+from farout.variations.variation import Variation
 
 VARIATIONS: Registry[Variation] = Registry("variation")

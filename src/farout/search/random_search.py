@@ -1,0 +1,31 @@
+"""`random`: uniform draws, the baseline that any search must beat at equal queries."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farout.search.catalog import SEARCHES
+from farout.search.metropolis import MHState
+from farout.search.search import Info, Score, Search
+from farout.search.space import Space
+
+
+@SEARCHES.register("random")
+@dataclasses.dataclass(kw_only=True)
+class RandomSearch(Search):
+    """Draws every latent anew."""
+
+    name = "random"
+    state = MHState
+
+    def init(self, space: Space, z: Tensor, score: Tensor) -> MHState:
+        return MHState(z, score)
+
+    def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[MHState, Info]:
+        drawn = space.uniform(len(state.z), rng).to(state.z.device)
+        found = score(drawn)
+        return MHState(drawn, found), Info(drawn, found, torch.ones_like(found, dtype=torch.bool))
