@@ -14,6 +14,7 @@ import farout
 HOMES = {
     "Activations": "farout.core",
     "Detector": "farout.core",
+    "Found": "farout.worst",
     "ImageSet": "farout.core",
     "Network": "farout.networks.network",
     "NonFiniteScores": "farout.core",
@@ -29,6 +30,7 @@ HOMES = {
     "run": "farout.result",
     "shift": "farout.shifts",
     "stress": "farout.stressing",
+    "worst_case": "farout.worst",
 }
 FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
 

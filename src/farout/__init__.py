@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from farout.shifts import shift
     from farout.stressing import stress
     from farout.variations.variation import Variation
+    from farout.worst import Found, worst_case
 
 _HOMES = {
     "Activations": "core",
     "Detector": "core",
+    "Found": "worst",
     "ImageSet": "core",
     "Network": "networks.network",
     "NonFiniteScores": "core",
@@ -41,12 +43,14 @@ _HOMES = {
     "run": "result",
     "shift": "shifts",
     "stress": "stressing",
+    "worst_case": "worst",
 }
 _FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
 
 __all__ = [
     "Activations",
     "Detector",
+    "Found",
     "ImageSet",
     "Network",
     "NonFiniteScores",
@@ -71,6 +75,7 @@ __all__ = [
     "shifts",
     "stress",
     "variations",
+    "worst_case",
 ]
 
 

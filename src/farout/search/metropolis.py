@@ -26,9 +26,9 @@ class MetropolisHastings(Search):
     """Samples p(z) ∝ exp(−f(g(z)) / T), eq. 5, by a Gaussian random walk on all coordinates at once.
 
     A proposal is taken with probability min(1, exp((f(z) − f(z')) / T)); appendix D.1 prints the other sign, which
-    would climb. At the faces of the cube a proposal is clamped, as in the paper's public code; only `reflect` keeps detailed
-    balance, since clamping piles proposals up on the faces. On the sphere it is scaled back to length one, which keeps
-    it. Defaults are the paper's.
+    would climb. At the faces of the cube a proposal is clamped, as in the paper's public code; only `reflect` keeps
+    detailed balance, since clamping piles proposals up on the faces. On the sphere it is scaled back to length one,
+    which keeps it. Defaults are the paper's.
     """
 
     name = "mh"

@@ -19,7 +19,7 @@ Score = Callable[[Tensor], Tensor]
 
 
 class State(Protocol):
-    """Where the chains stand: a NamedTuple of tensors, all that the next step needs, with fields of the kernel's own."""
+    """Where the chains stand: a NamedTuple of tensors, all that the next step needs; kernels add fields."""
 
     @property
     def z(self) -> Tensor:
