@@ -162,7 +162,7 @@ def plan(
     cells = closure([entry.cell for entry in planned(ready)])
     missing = [cell for cell in cells if not store.has(cell.id)]
     for work in grouped(missing):
-        typer.echo(f"{sum(work.roles.values()):>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
+        typer.echo(f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
     for cut in ready.cuts:
         typer.echo(f"left out: {cut}")
     typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from farout.protocols.attributes import Attributes
 from farout.protocols.clean import Clean
+from farout.protocols.evg import Evg
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.study.cell import Entry
 from farout.study.study import Study
 
-__all__ = ["PROTOCOLS", "Attributes", "Clean", "Protocol", "check", "names", "plan"]
+__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evg", "Protocol", "check", "names", "plan"]
 
 names = PROTOCOLS.names
 

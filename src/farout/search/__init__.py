@@ -1,11 +1,24 @@
 """How the worst case is looked for: kernels, and the one loop."""
 
 from farout.search.catalog import SEARCHES
+from farout.search.coordinate import CoordinateDescent
+from farout.search.evolution import DifferentialEvolution
 from farout.search.metropolis import MetropolisHastings
 from farout.search.random_search import RandomSearch
 from farout.search.search import Search
+from farout.search.zeroth_order import ZerothOrder
 
-__all__ = ["SEARCHES", "MetropolisHastings", "RandomSearch", "Search", "create", "names"]
+__all__ = [
+    "SEARCHES",
+    "CoordinateDescent",
+    "DifferentialEvolution",
+    "MetropolisHastings",
+    "RandomSearch",
+    "Search",
+    "ZerothOrder",
+    "create",
+    "names",
+]
 
 names = SEARCHES.names
 create = SEARCHES.create

@@ -85,6 +85,11 @@ class Search(ABC):
         """One step of every chain."""
 
     @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name
+
+    @property
     def params(self) -> dict[str, Any]:
         """All settings with their values."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive images of one role (train, val, test)."""
+    """Consecutive images of one role (train, val, test), or chains of a search."""
 
     role: str
     start: int
@@ -106,6 +106,7 @@ class Work(ABC):
     """Cells computed together, chunk by chunk."""
 
     cells: tuple[Any, ...]
+    chunk_size: ClassVar[int] = CHUNK
 
     def __getstate__(self) -> dict[str, Any]:
         return {"cells": self.cells}  # what else there is follows from them
@@ -138,7 +139,17 @@ class Work(ABC):
     @cached_property
     def chunks(self) -> list[Chunk]:
         """The chunks: fixed by the data alone, not by who computes them."""
-        return [Chunk(role, p.start, p.stop) for role, total in self.roles.items() for p in chunks(total, CHUNK)]
+        sizes = self.roles.items()
+        return [Chunk(role, part.start, part.stop) for role, n in sizes for part in chunks(n, self.chunk_size)]
+
+    def cost(self, chunk: Chunk) -> int:
+        """How many images its chunk has scored."""
+        return chunk.stop - chunk.start
+
+    @property
+    def total_cost(self) -> int:
+        """How many images all of the work has scored."""
+        return sum(map(self.cost, self.chunks))
 
 
 def reason(traceback: str) -> str:

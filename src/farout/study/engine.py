@@ -16,10 +16,12 @@ import torch
 
 from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work, reason
 from farout.study.store import Store
-from farout.study.workers import Submit, worker_pool
+from farout.study.workers import Pool, worker_pool
 
 FLUSH_SECONDS = 5.0
 """Finished chunks are kept on disk at least this often."""
+LISTEN_SECONDS = 0.5
+"""How often workers are listened to."""
 
 
 class Watcher(Protocol):
@@ -74,11 +76,11 @@ def run(
     outcome = Outcome(reused=len(present))
     works = grouped([cell for cell in everything if cell.id not in present])
     watcher = watcher or Silent()
-    watcher.total(sum(sum(work.roles.values()) for work in works))
+    watcher.total(sum(work.total_cost for work in works))
     target = torch.device(device)
     use_pool = workers > 0 and any(work.portable for work in works)
-    with worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as submit:
-        _Run(works, store, target, watcher, outcome, submit, 2 * workers + 2, present).go()
+    with worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as pool:
+        _Run(works, store, target, watcher, outcome, pool, 2 * workers + 2, present).go()
     return outcome
 
 
@@ -124,7 +126,7 @@ class _Active:
             if chunk is not None and self.job.complete(chunk, results):
                 del self.missing[name]
                 self.job.collect(chunk, results)
-                images += chunk.stop - chunk.start
+                images += self.work.cost(chunk)
         return images
 
     def take(self, name: str, results: Arrays) -> None:
@@ -152,24 +154,27 @@ class _Run:
         device: torch.device,
         watcher: Watcher,
         outcome: Outcome,
-        submit: Submit | None,
+        pool: Pool | None,
         window: int,
         present: set[str],
     ) -> None:
         self.waiting, self.active, self.present = list(works), dict[str, _Active](), present
         self.store, self.device, self.watcher, self.outcome = store, device, watcher, outcome
-        self.submit, self.window = submit, window
+        self.pool, self.window = pool, window
         self.pending: dict[Future[Arrays], tuple[_Active, str]] = {}
+        self.told: dict[tuple[str, str], int] = {}
+        """Per chunk under way, how many of its images the watcher has heard of."""
 
     def go(self) -> None:
         """Keep the window full of chunks until all work is finished; whatever happens, keep what is done."""
         with ExitStack() as stack:
             stack.callback(self._flush)
             for active, name in self._chunks():
-                if not (self.submit and active.work.portable):
+                if not (self.pool and active.work.portable):
                     self._here(active, name)
                 else:
-                    self.pending[self.submit(active.work, active.missing[name])] = active, name
+                    self.pending[self.pool.submit(active.work, active.missing[name])] = active, name
+                    self.told[active.work.id, name] = 0
                 while len(self.pending) >= self.window:
                     self._await()
             while self.pending:
@@ -222,7 +227,7 @@ class _Run:
         if rest:
             self.waiting.insert(0, rest[0].work(rest))
         else:
-            self.watcher.advance(sum(work.roles.values()), work.cells[0].title)
+            self.watcher.advance(work.total_cost, work.cells[0].title)
 
     def _here(self, active: _Active, name: str) -> None:
         """Compute a chunk in this process."""
@@ -236,7 +241,10 @@ class _Run:
 
     def _await(self) -> None:
         """Take in the chunks that workers have finished."""
-        ready, _ = wait(self.pending, return_when=FIRST_COMPLETED)
+        ready: set[Future[Arrays]] = set()
+        while not ready:
+            ready, _ = wait(self.pending, LISTEN_SECONDS, FIRST_COMPLETED)
+            self._listen()
         for future in ready:
             active, name = self.pending.pop(future)
             if active.work.id not in self.active:
@@ -252,8 +260,17 @@ class _Run:
                 self._fail(active.work, traceback.format_exc())
                 continue
             chunk: Chunk = active.missing[name]
-            self.watcher.advance(chunk.stop - chunk.start, active.title)
+            rest = active.work.cost(chunk) - self.told.pop((active.work.id, name))
+            self.watcher.advance(rest, active.title)
             self._take(active, name, results)
+
+    def _listen(self) -> None:
+        """Pass on what workers say of the chunks they are at; what comes after its chunk was taken in is old news."""
+        assert self.pool is not None
+        for work, chunk, images in self.pool.told():
+            if (work, chunk) in self.told and work in self.active:
+                self.told[work, chunk] += images
+                self.watcher.advance(images, self.active[work].title)
 
     def _take(self, active: _Active, name: str, results: Arrays) -> None:
         active.take(name, results)

@@ -107,7 +107,9 @@ class FitJob(Job):
         self.network = first.network.build(store).to(device)
         self.panels = {cell.id: cell.panel(self.network) for cell in self.cells}
         sources = {"train": first.train, "val": first.val}
-        self.images: dict[str, ImageSet] = {role: s.open() for role, s in sources.items() if s and role in work.roles}
+        self.images: dict[str, ImageSet] = {
+            role: s.open(store) for role, s in sources.items() if s and role in work.roles
+        }
         head = self.network.head
         self.tables = {role: Table(len(images), head) for role, images in self.images.items()}
         self.errors: dict[str, str] = {}

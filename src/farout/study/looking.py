@@ -99,7 +99,7 @@ class LookJob(Job):
         self.network = cell.network.build(store).to(device)
         self.panel = cell.first.fitted(store, self.network)
         self.detector = self.panel.detectors[MEMBER]
-        self.images: dict[str, ImageSet] = {role: source.open() for role, source in cell.sources.items()}
+        self.images: dict[str, ImageSet] = {role: source.open(store) for role, source in cell.sources.items()}
         self.tables = {role: Table(len(images), self.network.head) for role, images in self.images.items()}
 
     @torch.inference_mode()

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from farout.core import NonFiniteScores, finite
@@ -19,10 +18,7 @@ from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, 
 from farout.study.sources import ImageSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.subjects import Score, Subject
-
-EXAMPLES = 8
-"""Images kept from each end of the scores, for the report's pictures."""
-EXAMPLE_SIDE = 64
+from farout.study.thumbnails import EXAMPLES, thumbnails
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class ScoreCell(Cell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return self.subject.requires
+        return (*self.subject.requires, *self.images.requires)
 
     @property
     def group(self) -> str:
@@ -77,7 +73,7 @@ class ScoreJob(Job):
 
     def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
         self.cells: tuple[ScoreCell, ...] = work.cells
-        self.images = self.cells[0].images.open()
+        self.images = self.cells[0].images.open(store)
         self.store, self.device = store, device
         self.errors: dict[str, str] = {}
 
@@ -141,15 +137,6 @@ class ScoreJob(Job):
         return {
             "lowest": lowest,
             "highest": highest.copy(),
-            "lowest_images": self._thumbnails(lowest),
-            "highest_images": self._thumbnails(highest),
+            "lowest_images": thumbnails(self.images.batch(lowest)),
+            "highest_images": thumbnails(self.images.batch(highest)),
         }
-
-    def _thumbnails(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-        images = self.images.batch(places)
-        longest = max(images.shape[2:])
-        if longest > EXAMPLE_SIDE:
-            size = [max(1, side * EXAMPLE_SIDE // longest) for side in images.shape[2:]]
-            images = F.interpolate(images, size, mode="bilinear", antialias=True)
-        small: NDArray[np.uint8] = images.mul(255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
-        return small

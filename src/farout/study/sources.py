@@ -41,7 +41,12 @@ class ImageSource(ABC):
     def load(self) -> ImageSet:
         """The images."""
 
-    def open(self) -> ImageSet:
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """The cells that must be there before the images can be had."""
+        return ()
+
+    def open(self, store: Store) -> ImageSet:
         """The images, for work that was planned from `about`; an error where they have changed since."""
         images = self.load()
         if images.fingerprint != self.about.fingerprint:
@@ -115,6 +120,16 @@ class SomeImages(DerivedImages):
 def some(images: ImageSource, count: int | None) -> ImageSource:
     """At most `count` of the images; all for None."""
     return images if count is None else SomeImages(images, count)
+
+
+@dataclass(frozen=True)
+class FirstImages(DerivedImages):
+    """The first `count` images of another source."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        return self.source.load().limit(self.count)
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,20 @@ class Store:
         folder.mkdir(exist_ok=True)
         return folder
 
+    def keep(self, work: str, name: str, arrays: Arrays) -> None:
+        """Keep what a chunk of unfinished work has come to; it takes the place of what was kept by that name."""
+        temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
+        array_file(arrays)(temporary)
+        _sync(temporary)
+        temporary.replace(temporary.with_name(f"{name}.safetensors"))
+
+    def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
+        """What `keep` kept by that name; None where there is nothing, or nothing whole."""
+        try:
+            return dict(load_file(self.root / "partial" / work / f"{name}.safetensors"))
+        except (OSError, SafetensorError):
+            return None
+
     def forget(self, work: str) -> None:
         """Drop the parts of work that is finished."""
         shutil.rmtree(self.root / "partial" / work, ignore_errors=True)

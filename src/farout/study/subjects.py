@@ -158,7 +158,7 @@ class ImageSubject(Subject):
     def group(self) -> str:
         return digest(self.identity())
 
-    def _fitted(self) -> Detector:
+    def _fitted(self, store: Store) -> Detector:
         """The detector, fitted once in this process however many sets it scores."""
         if self.train is None:
             return self.make()
@@ -166,12 +166,12 @@ class ImageSubject(Subject):
             if len(_fitted) >= 4:
                 del _fitted[next(iter(_fitted))]
             detector = self.make()
-            detector.fit(self.train.open())
+            detector.fit(self.train.open(store))
             _fitted[self.group] = detector
         return _fitted[self.group]
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        detector = self._fitted()
+        detector = self._fitted(store)
 
         def attempt(images: Tensor) -> NDArray[np.float64]:
             with torch.no_grad():

@@ -12,6 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from queue import Empty
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,14 +30,30 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
 
-Submit = Callable[[Work, Chunk], "Future[Arrays]"]
+
+class Told(NamedTuple):
+    """So many images of a chunk have been scored since the last word."""
+
+    work: str
+    chunk: str
+    images: int
+
+
+class Pool(NamedTuple):
+    """Worker processes."""
+
+    submit: Callable[[Work, Chunk], Future[Arrays]]
+    """Hands over a chunk."""
+    told: Callable[[], Iterator[Told]]
+    """What workers have said of the chunks they are at."""
 
 
 @contextmanager
-def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple[str, ...]) -> Iterator[Submit]:
-    """A function that hands a chunk to a pool of worker processes. Results do not depend on how many there are."""
+def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple[str, ...]) -> Iterator[Pool]:
+    """A pool of worker processes. Results do not depend on how many there are."""
     context = multiprocessing.get_context("spawn")
-    arguments = (str(store.root), str(device), plugins)
+    words: Any = context.Queue()
+    arguments = (str(store.root), str(device), plugins, words)
     with _environment(WORKER_ENVIRONMENT):
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
         packed: dict[str, bytes] = {}
@@ -48,20 +66,29 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
             return packed[work.id]
 
         try:
-            yield lambda work, chunk: pool.submit(_run, work.id, pickled(work), chunk)
+            yield Pool(lambda work, chunk: pool.submit(_run, work.id, pickled(work), chunk), lambda: _heard(words))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _heard(words: Any) -> Iterator[Told]:
+    while True:
+        try:
+            yield words.get_nowait()
+        except Empty:
+            return
+
+
 _store: Store
 _device: torch.device
+_words: Any
 _jobs: dict[str, Job] = {}
 """The work this worker has made ready lately."""
 
 
-def _start(root: str, device: str, plugins: tuple[str, ...]) -> None:
+def _start(root: str, device: str, plugins: tuple[str, ...], words: Any) -> None:
     """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
-    global _store, _device
+    global _store, _device, _words
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -69,7 +96,8 @@ def _start(root: str, device: str, plugins: tuple[str, ...]) -> None:
     torch.set_num_threads(1)
     for plugin in plugins:
         load_plugin(Path(plugin))
-    _store, _device = Store(root), torch.device(device)
+    _store, _device, _words = Store(root), torch.device(device), words
+    words.cancel_join_thread()  # what nobody listens to any more need not be said
 
 
 def _end_with(parent: BaseProcess) -> None:
@@ -83,7 +111,7 @@ def _run(work_id: str, packed: bytes, chunk: Chunk) -> Arrays:
             del _jobs[next(iter(_jobs))]
         work: Work = pickle.loads(packed)
         _jobs[work_id] = work.prepare(_store, _device)
-    return _jobs[work_id].run(chunk, lambda images: None)
+    return _jobs[work_id].run(chunk, lambda images: _words.put(Told(work_id, str(chunk), images)))
 
 
 @contextmanager

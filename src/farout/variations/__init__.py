@@ -1,9 +1,14 @@
 """What may change in a search for the worst case."""
 
-from farout.variations.attributes import AttributeVariation
+from farout.variations.affine import Affine
+from farout.variations.attributes import Attributes
 from farout.variations.catalog import VARIATIONS
+from farout.variations.color import Color
+from farout.variations.composed import Composed
+from farout.variations.latent import Latent
+from farout.variations.pixel import Pixel
 
-__all__ = ["VARIATIONS", "AttributeVariation", "create", "names"]
+__all__ = ["VARIATIONS", "Affine", "Attributes", "Color", "Composed", "Latent", "Pixel", "create", "names"]
 
 names = VARIATIONS.names
 create = VARIATIONS.create

@@ -5,15 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Self
 
+import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from farout.data.scenes import glyphs
-from farout.data.scenes.renderer import draw
+from farout.core import ImageSet, Subset, places
+from farout.data.drawn import Drawn
+from farout.data.generated import at_least
+from farout.data.scenes import glyphs, renderer
+from farout.data.scenes.renderer import SMALLEST_SIDE, draw
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
 from farout.data.scenes.worlds import CHARS, SHAPES, Range, World
 from farout.registry import unknown
 from farout.variations.catalog import VARIATIONS
+from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 FIELDS = {"hue": "hue", "size": "size", "rotation": "rotation", "position": "position", "lighting": "light"}
@@ -35,42 +42,93 @@ def ranges(world: World) -> dict[str, list[Range]]:
 
 
 @VARIATIONS.register("attributes")
-class AttributeVariation(Variation):
+@dataclasses.dataclass(kw_only=True)
+class Attributes(Variation):
     """Hue, size, rotation, position and lighting of a drawn figure; class and shape stay those of the base.
 
     A latent in the unit cube has one coordinate per number that may change: hue 1, size 1, rotation 3, position 2,
-    lighting 4 (intensity, ambient, specular, direction). `vary` chooses among them. Letters have sizes of their own and
-    are drawn in `font`, as by `farout.load("chars")`. Differentiable in the latent.
+    lighting 4 (intensity, ambient, specular, direction). Letters have sizes of their own. Bases are scenes, those of
+    SHAPES and CHARS; corruptions that test splits add to some images are left out. Differentiable in the latent.
     """
 
-    def __init__(self, vary: Sequence[str] = tuple(FIELDS), side: int = 32, font: str | Path | None = None) -> None:
-        if isinstance(vary, str) or not vary:
-            raise ValueError(f"vary must list one or more of {', '.join(FIELDS)}, got {vary!r}")
-        for name in vary:
+    name = "attributes"
+    vary: Sequence[str] = tuple(FIELDS)
+    """What may change."""
+    side: int | None = None
+    """Of the images drawn; that of the data where not given."""
+    font: str | Path | None = None
+    """The file that letters are drawn from, as for `farout.load("chars")`."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.vary, str) or not self.vary:
+            raise ValueError(f"vary must list one or more of {', '.join(FIELDS)}, got {self.vary!r}")
+        for name in self.vary:
             if name not in FIELDS:
                 raise unknown("attribute to vary:", name, FIELDS)
-        self.vary, self.side = tuple(dict.fromkeys(vary)), side
-        self.font = None if font is None else Path(font)
+        self.vary = tuple(dict.fromkeys(self.vary))
+        if self.side is not None:
+            at_least(self.side, SMALLEST_SIDE, "side")
         if self.font is not None:
-            glyphs.digest(self.font)  # a font that cannot be read is found out now
-        self._widths = [len(ranges(SHAPES)[name]) for name in self.vary]
-        self._bounds = [[pair for name in self.vary for pair in ranges(world)[name]] for world in (SHAPES, CHARS)]
+            glyphs.digest(self._font)  # a font that cannot be read is found out now
 
     @property
     def dim(self) -> int:
+        """Coordinates of a latent: one per number that may change."""
         return sum(self._widths)
+
+    @property
+    def _widths(self) -> list[int]:
+        return [len(ranges(SHAPES)[name]) for name in self.vary]
+
+    @property
+    def _font(self) -> Path | None:
+        return None if self.font is None else Path(self.font)
+
+    def suited(self, shape: tuple[int, ...]) -> Self:
+        if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
+            raise ValueError(f"attributes draws square images of 3 channels, got data of shape {tuple(shape)}")
+        return self if self.side is not None else dataclasses.replace(self, side=shape[1])
+
+    def base(self, images: ImageSet, indices: ArrayLike) -> Scenes:
+        """The scenes that these images were drawn from."""
+        chosen = places(indices, len(images))
+        while isinstance(images, Subset):
+            chosen = images.indices[chosen]
+            images = images.parent
+        if not isinstance(images, Drawn):
+            raise TypeError(
+                f"attributes varies images that were drawn, got {images!r}; use farout.load('shapes') or 'chars', with "
+                "the side that is needed (a set that was resized is not as it was drawn)"
+            )
+        if images.letters is not None and images.letters != glyphs.digest(self._font):
+            raise ValueError(f"{images.name} is drawn in the font {images.font}, got font={self.font}; give the same")
+        return images.configurations.scenes[torch.from_numpy(chosen)]
 
     def decode(self, z: Tensor, base: Scenes) -> Tensor:
         """The scenes of `base` with these latents [B, dim], drawn: float32 [B, 3, side, side] in [0, 1]."""
-        if z.shape != (len(base), self.dim):
-            raise ValueError(f"expected latents [{len(base)}, {self.dim}], got {list(z.shape)}")
-        return draw(self.scenes(z, base), self.side, self.font)
+        if not isinstance(base, Scenes):
+            raise TypeError(
+                f"attributes varies scenes, got {type(base).__name__}; a drawn set's are base(images, indices)"
+            )
+        check_latents(z, len(base), self.dim)
+        if self.side is None:
+            raise ValueError("the side of the images to draw is not known: use suited((3, side, side)), or give side=")
+        return draw(self.scenes(z, base), self.side, self._font)
+
+    def identity(self) -> dict[str, Any]:
+        """Its settings, the font by what its letters look like, and the renderer."""
+        settings = {"vary": list(self.vary), "side": self.side, "letters": glyphs.digest(self._font)}
+        return {"name": self.name, "version": self.version, "params": settings, "renderer": renderer.VERSION}
 
     def scenes(self, z: Tensor, base: Scenes) -> Scenes:
         """What a latent stands for."""
         letter = (base.kind >= KINDS.index(GLYPHS[0])).long().to(z.device)
-        low, high = z.new_tensor(self._bounds)[letter].unbind(-1)  # [B, dim]
+        low, high = self._bounds(z)[letter].unbind(-1)  # [B, dim]
         values = (low + (high - low) * z).split(self._widths, 1)
         fields = {FIELDS[name]: value for name, value in zip(self.vary, values, strict=True)}
         shaped = {name: value.reshape(getattr(base, name).shape) for name, value in fields.items()}
         return dataclasses.replace(base, **shaped)
+
+    def _bounds(self, z: Tensor) -> Tensor:
+        """Of figures and of letters, the lowest and highest value of every coordinate: [2, dim, 2]."""
+        return z.new_tensor([[pair for name in self.vary for pair in ranges(world)[name]] for world in (SHAPES, CHARS)])

@@ -54,6 +54,11 @@ class Variation(ABC):
         return self
 
     @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.name
+
+    @property
     def space(self) -> Space:
         """Where its latents live."""
         return Space(self.dim, self.domain)
