@@ -25,12 +25,13 @@ bench:
 measure: $(VENV)/peers
 	$(BIN)/python -m benchmarks
 
-# The same scores as pytorch-ood's, and the known differences; in the benchmarks' environment, which has it.
+# The same scores as pytorch-ood's and the known differences, the same images as torchvision's; in the benchmarks'
+# environment, which has both.
 parity:
 	$(MAKE) VENV=.venv-bench beside
 
 beside: $(VENV)/peers
-	$(BIN)/python -m pytest -rs tests/parity
+	$(BIN)/python -m pytest -rs tests/parity tests/variations/test_torchvision_variations.py
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .

@@ -152,6 +152,8 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
         ("networks", "lenet", ""),
         ("datasets", "toy", "Images of one shape of random color"),
         ("protocols", "clean", "Every detector scores the inlier test images and every outlier set."),
+        ("variations", "affine", "Rotation, translation, scale and shear"),
+        ("searches", "mh", "Samples p(z)"),
     ],
 )
 def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, name: str, about: str) -> None:
@@ -159,7 +161,7 @@ def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, n
     assert (answer.code, answer.err) == (0, "")
     (line,) = [line for line in answer.out.splitlines() if line.split()[0] == name]
     assert words(line).startswith(f"{name} {about}".strip())
-    registry = {"datasets": "data"}.get(family, family)
+    registry = {"datasets": "data", "searches": "search"}.get(family, family)
     listed = [line.split()[0] for line in answer.out.splitlines() if not line.startswith(" ")]
     assert listed == getattr(farout, registry).names()
 

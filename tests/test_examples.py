@@ -1,8 +1,11 @@
 """The examples that people copy do what they say."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import farout
 from farout.networks.base import seeded
@@ -27,3 +30,47 @@ def test_own_classifier_learns_and_its_panel_is_put_to_the_test(capsys):
     assert accuracy > 50  # chance is 25
     assert set(table["detector"]) == {"msp", "ebo", "knn", "knn(k=5)", "mds"}
     assert table["auroc"].max() > 0.9
+
+
+def last_wave(signals: torch.Tensor) -> np.ndarray:
+    """Height of a beat's last wave over the line between its feet, 0.3 s after the peak: no drift changes it."""
+    at = 30 + signals[:, 30:50].argmax(1, keepdim=True)
+
+    def level(*offsets: int) -> torch.Tensor:
+        return torch.stack([signals.gather(1, at + offset).squeeze(1) for offset in offsets]).mean(0)
+
+    return (level(28, 29, 30, 31, 32) - level(13, 14, 15, 45, 46, 47)).numpy()
+
+
+def test_time_series_hides_sick_beats_that_stay_sick(capsys: pytest.CaptureFixture[str]) -> None:
+    example = load_plugin(EXAMPLES / "time_series.py")
+    found = example.main(chains=64, steps=60)
+    printed = capsys.readouterr().out
+    clean = [float(value) for value in re.findall(r"clean AUROC ([.\d]+)", printed)]
+    strong, weak = (
+        [float(value) for value in re.findall(rf"from {gain}: worst-case AUROC ([.\d]+)", printed)]
+        for gain in (0.7, 0.3)
+    )
+    assert len(clean) == len(strong) == len(weak) == 2  # PCA and KNN
+    assert min(clean) > 0.95
+    assert min(strong) > 0.9
+    assert max(weak) < 0.8
+    ranks = [int(value) for value in re.findall(r"(\d+) of 1000 healthy beats", printed)]
+    assert ranks[0] > ranks[1]
+    assert ranks[2] > ranks[3]
+    assert [float(value) for value in re.findall(r"worst: gain ([.\d]+), delay", printed)] == [0.7, 0.3, 0.7, 0.3]
+    for worst in found.values():
+        assert (last_wave(worst.images) < 0).all()
+    assert (last_wave(example.recorded(example.beats(1000, 2), 2)) > 0).all()
+
+
+def test_the_variation_of_the_time_series_does_what_its_conditions_say() -> None:
+    """A straight line stays one wherever it is read: gain · (value there) + drift · (time − 0.5)."""
+    example = load_plugin(EXAMPLES / "time_series.py")
+    z = torch.rand(20, 4, generator=torch.Generator().manual_seed(0))
+    signals = example.Recording().decode(z, (2 * example.TIME + 1).expand(20, 100))
+    now = example.Recording().conditions(z)
+    where = (0.4 + now["rate"] * (example.TIME - 0.4 - now["delay"])).clamp(0, 1)
+    expected = now["gain"] * (2 * where + 1) + now["drift"] * (example.TIME - 0.5)
+    assert signals.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
+    assert (now["gain"].min() > 0.3) & (now["gain"].max() < 1.7)

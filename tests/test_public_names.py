@@ -26,7 +26,7 @@ HOMES = {
     "Variation": "farout.variations.variation",
     "check": "farout.battery",
     "load": "farout.data",
-    "register": "farout.detectors.catalog",
+    "register": "farout.registering",
     "run": "farout.result",
     "shift": "farout.shifts",
     "stress": "farout.stressing",

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from farout.battery import check
     from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift
     from farout.data import load
-    from farout.detectors.catalog import register
     from farout.detectors.panel import Panel
     from farout.networks.network import Network
+    from farout.registering import register
     from farout.result import Result, run
     from farout.shifts import shift
     from farout.stressing import stress
@@ -39,7 +39,7 @@ _HOMES = {
     "Variation": "variations.variation",
     "check": "battery",
     "load": "data",
-    "register": "detectors.catalog",
+    "register": "registering",
     "run": "result",
     "shift": "shifts",
     "stress": "stressing",

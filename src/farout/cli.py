@@ -51,6 +51,7 @@ class Family(StrEnum):
     protocols = "protocols"
     shifts = "shifts"
     variations = "variations"
+    searches = "searches"
     adapters = "adapters"
 
 
@@ -151,6 +152,7 @@ def plan(
     Example: farout plan study.yaml --budget quick
     """
     _load_plugins(plugin)
+    from farout.protocols import cuts
     from farout.protocols import plan as planned
     from farout.study.engine import closure, grouped
     from farout.study.store import Store
@@ -163,7 +165,7 @@ def plan(
     missing = [cell for cell in cells if not store.has(cell.id)]
     for work in grouped(missing):
         typer.echo(f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
-    for cut in ready.cuts:
+    for cut in [*ready.cuts, *cuts(ready)]:
         typer.echo(f"left out: {cut}")
     typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
 
@@ -348,6 +350,7 @@ def _listed(family: Family) -> list[tuple[str, str]]:
     from farout.networks import NETWORKS
     from farout.protocols import PROTOCOLS
     from farout.registry import load_entry_points
+    from farout.search import SEARCHES
     from farout.shifts.catalog import catalog as shifts
     from farout.variations import VARIATIONS
 
@@ -360,6 +363,7 @@ def _listed(family: Family) -> list[tuple[str, str]]:
         "protocols": PROTOCOLS,
         "shifts": shifts,
         "variations": VARIATIONS,
+        "searches": SEARCHES,
     }
     registry = registries[family.value]
     return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from farout.plugins import load_plugin
-from farout.protocols import plan
+from farout.protocols import cuts, plan
 from farout.registry import unknown
 from farout.report.html import render, write_report
 from farout.report.tables import tables, text
@@ -88,6 +88,7 @@ def run(
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     _check_device(device)
     entries = plan(study)
+    study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
     cells = [entry.cell for entry in entries]

@@ -5,37 +5,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout import rng
-from farout.adapters.function import name_of
-from farout.core import Detector, ImageSet, as_scores, chunks
-from farout.data.scenes.scene import Scenes
-from farout.detectors.member import Member
+from farout.core import Detector, chunks
 from farout.detectors.panel import Panel
+from farout.registry import Registry
 from farout.search.catalog import SEARCHES
-from farout.search.objective import Judge, objective, spread
+from farout.search.given import Base, Bases, Inliers, Opponent, bases, got, opponent, standard
+from farout.search.objective import decoded, objective
 from farout.search.search import Search
-from farout.search.space import Space
 from farout.search.walk import CHAINS, Walk, diagnose, walk
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 from farout.watch import Bar, watching
 
 Array = NDArray[np.float64]
-Base = ImageSet | Tensor | NDArray[Any] | Scenes | int
-"""What can be varied."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found, a row per chain."""
+    """What a search has found: a row per chain, in the order of the bases."""
 
     scores: Array
     """The lowest raw score that each chain met, [N]."""
@@ -44,13 +39,13 @@ class Found:
     images: Tensor
     """What the latents decode to: of images float32 [N, C, H, W] in [0, 1]."""
     trace: Array
-    """Lowest score after so many queries: column q is that after q + 1 of them, [N, queries]."""
+    """Lowest score against queries: column q is that after q + 1 of them, [N, queries]."""
     start: Array
     """Score of the random variation that each chain began with, [N]."""
     last: Array
     """Score of the state each chain ended in, [N]."""
     std: float
-    """Standard deviation of inlier scores, in whose units the search has its temperature."""
+    """Standard deviation of inlier scores, the unit of the search's temperature."""
     accepted: Array
     """Share of steps in which the chain moved, [N]."""
     exploration: Array
@@ -62,8 +57,6 @@ class Found:
         return len(self.scores)
 
     def __repr__(self) -> str:
-        if not len(self):
-            return "<Found: no chains>"
         return (
             f"<Found: {len(self):,} chains, {self.trace.shape[1]:,} queries each; mean score {self.start.mean():.4g} "
             f"at the start, {self.scores.mean():.4g} at the lowest, {self.scores.min():.4g} the lowest of all; "
@@ -76,7 +69,7 @@ def worst_case(
     variation: str | Variation,
     base: Base,
     *,
-    inliers: ImageSet | Tensor | NDArray[Any] | None = None,
+    inliers: Inliers | None = None,
     method: str | Search = "mh",
     steps: int = 2_000,
     seed: int = 0,
@@ -84,185 +77,134 @@ def worst_case(
 ) -> Found:
     """Search, for every base, the variation that the detector takes for the most normal (EvG, eq. 4).
 
-    detector: a `Detector`, a member of a panel (`panel["msp"]`), or any function from decoded data to scores.
-    variation: "affine", "color", "pixel", "attributes", or an object; yours may decode to anything the detector reads.
-    base: what is varied, one chain each: an `ImageSet` or a tensor [N, ...]; of a variation that needs no base (a
-        generator's latent), the number of chains.
-    inliers: a set, or data [N, ...], whose scores standardize the search. By default the validation scores of a fitted
-        panel; failing those, the scores of the random variations that the first chains begin with.
-    method: "mh" as published, or another of `farout.search.names()`, or an object with settings of yours.
-    steps: steps of every chain. seed: the same seed takes the same paths.
+    >>> found = farout.worst_case(panel["msp"], "affine", farout.load("shapes", "test/ood_cls", limit=100), steps=200)
+    >>> farout.metrics.auroc(panel["msp"].score(inlier_images), found.scores)
+
+    detector: a `Detector`, a member of a fitted panel (`panel["msp"]`), or any function from a batch of data to one
+        score each; larger scores are more outlying. It is asked about 64 at a time.
+    variation: one of `farout.variations.names()`, or an object: `farout.variations.create("affine", rotation=(-9, 9))`,
+        or one of your own class, a `farout.Variation` that may decode to anything the detector reads.
+    base: what is varied, a chain each: an `ImageSet`, or floats [N, ...], images in [0, 1]; of a variation that needs
+        no base (a generator's latent), the number of chains.
+    inliers: a set, or data [N, ...], whose scores standardize the search: their standard deviation is its unit of
+        temperature. By default the validation scores of a fitted panel; without any, the scores of random variations
+        of the first bases, which often spread wider and make the search less greedy.
+    method: one of `farout.search.names()`, "mh" as published; or an object: `farout.search.create("mh", sigma=0.05)`.
+    steps: of every chain; one of "mh" asks the detector once. seed: the same seed takes the same paths.
+    device: where the search runs; by default where the panel's network or the base is.
 
     Ctrl-C ends the search early and returns what was found so far.
     """
-    variation = VARIATIONS.create(variation) if isinstance(variation, str) else variation
-    search = SEARCHES.create(method) if isinstance(method, str) else method
-    _check(variation, search, steps)
-    judge = _judge(detector, device)
-    bases = _bases(variation, base, judge.device)
-    std = _std(inliers, judge, bases, search, seed)
-    search, space = search.scaled(std), bases.variation.space
-    per_step = search.queries(space)
-    queries = 1 + steps * per_step
-    pieces: list[dict[str, Any]] = []
+    hunted, search = _made(variation, VARIATIONS, Variation), _made(method, SEARCHES, Search)
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    foe, varied = opponent(detector), bases(hunted, base)
+    place = torch.device(device or foe.device or varied.device or "cpu")
+    std = standard(foe, inliers, varied, seed, place)
     with watching() as bar:
-        bar.total(bases.total * queries)
-        for part in chunks(bases.total, CHAINS):
-            rows, chains = bases.take(part), part.stop - part.start
-            score = objective(bases.variation, rows, judge.score, judge.name)
-            walks = walk(
-                search, space, score, chains, steps,
-                seed=seed, first=part.start, marks=range(1, queries + 1), device=judge.device,
-            )  # fmt: skip
-            tell = partial(_tell, bar, chains, per_step, f"search in {bases.variation.name}")
-            latest = _last(walks, tell)
-            if latest is not None:
-                pieces.append(_piece(latest, bases.variation, rows, space))
-            if latest is None or latest.steps < steps:
-                break
-    return _found(pieces, std)
+        pieces = list(_pieces(_Hunt(foe, varied, search.scaled(std), steps, seed, place), bar))
+    return Found(std=std, **{key: _joined([piece[key] for piece in pieces]) for key in pieces[0]})
 
 
-def _tell(bar: Bar, chains: int, per_step: int, title: str, walk: Walk) -> None:
-    bar.advance(chains * (per_step if walk.steps else 1), title)
+def _made(given: Any, known: Registry[T], kind: type[Any]) -> T:
+    """What a name stands for, or the object itself."""
+    if isinstance(given, str):
+        return known.create(given)
+    if not isinstance(given, kind):
+        hint = f"; make one: {given.__name__}(…)" if isinstance(given, type) and issubclass(given, kind) else ""
+        raise TypeError(f"{known.kind}: expected a name or a {kind.__name__} object, got {got(given)}{hint}")
+    made: T = given
+    return made
 
 
-def _last(walks: Iterator[Walk], tell: Callable[[Walk], None]) -> Walk | None:
-    """The last walk, or the one where the user lost patience; None where that was before the first."""
-    latest = None
+def _joined(parts: list[Any]) -> Any:
+    return torch.cat(parts) if isinstance(parts[0], Tensor) else np.concatenate(parts)
+
+
+class _Hunt(NamedTuple):
+    """A search that is ready to begin."""
+
+    foe: Opponent
+    varied: Bases
+    search: Search
+    steps: int
+    seed: int
+    device: torch.device
+
+    @property
+    def variation(self) -> Variation:
+        return self.varied.variation
+
+    @property
+    def per_step(self) -> int:
+        """Queries of a step."""
+        return self.search.queries(self.variation.space)
+
+    def walks(self, part: slice, base: Any) -> Iterator[Walk]:
+        """Some of the chains, step by step."""
+        score, chains = objective(self.variation, base, self.foe.score, self.foe.name), part.stop - part.start
+        return walk(
+            self.search, self.variation.space, score, chains, self.steps,
+            seed=self.seed, first=part.start, device=self.device,
+        )  # fmt: skip
+
+
+def _pieces(hunt: _Hunt, bar: Bar) -> Iterator[dict[str, Any]]:
+    """What each chunk of chains has found; Ctrl-C ends it with what the latest has found so far."""
+    total = hunt.varied.total
+    bar.total(total * (1 + hunt.steps * hunt.per_step))
+    for part in chunks(total, CHAINS):
+        base = hunt.varied.at(torch.arange(part.start, part.stop), hunt.device)
+        path = _followed(hunt, part, base, bar)
+        if path.walk is not None:
+            yield _piece(hunt, path.walk, path.lowest, base)
+        if path.interrupted and path.walk is None and not part.start:
+            raise KeyboardInterrupt("before the first score")
+        if path.interrupted:
+            warnings.warn(_so_far(path.walk, part, total, hunt.steps), stacklevel=3)
+            return
+
+
+def _so_far(walk: Walk | None, part: slice, total: int, steps: int) -> str:
+    begun = part.start if walk is None else part.stop
+    latest = f", the last {begun - part.start} of them took {walk.steps:,} of {steps:,} steps" if walk else ""
+    return f"interrupted: {begun:,} of {total:,} chains were begun{latest}"
+
+
+class _Path(NamedTuple):
+    """How far a chunk of chains has come."""
+
+    walk: Walk | None
+    """None where nothing was scored."""
+    lowest: list[Array]
+    """The lowest scores after the start and after every step."""
+    interrupted: bool
+
+
+def _followed(hunt: _Hunt, part: slice, base: Any, bar: Bar) -> _Path:
+    """The chains to their end, or as far as the user's patience lasts."""
+    latest: Walk | None = None
+    lowest: list[Array] = []
     try:
-        for latest in walks:
-            tell(latest)
+        for now in hunt.walks(part, base):
+            lowest.append(now.best.cpu().numpy())
+            latest = now
+            queries = hunt.per_step if now.steps else 1
+            bar.advance((part.stop - part.start) * queries, f"search in {hunt.variation.name}")
     except KeyboardInterrupt:
-        warnings.warn("interrupted: this is what was found so far", stacklevel=3)
-    return latest
+        return _Path(latest, lowest, True)
+    return _Path(latest, lowest, False)
 
 
-def _piece(walk: Walk, variation: Variation, rows: Any, space: Space) -> dict[str, Any]:
-    """What one chunk of chains has found."""
-    with torch.no_grad():
-        images = variation.decode(walk.best_z, rows if variation.conditional else None)
+def _piece(hunt: _Hunt, walk: Walk, lowest: list[Array], base: Any) -> dict[str, Any]:
+    """What one chunk of chains has found. Within a step, and after an interrupted one, the trace stays as it was."""
+    done = np.arange(1 + hunt.steps * hunt.per_step) // hunt.per_step
+    with torch.no_grad():  # decoded as they were scored, since a generator's last bits may depend on the batch
+        parts = [decoded(hunt.variation, walk.best_z[part], base, part) for part in chunks(len(walk.best_z))]
     arrays = {"scores": walk.best, "start": walk.start, "last": walk.state.score}
     return {
         **{key: value.cpu().numpy() for key, value in arrays.items()},
-        **diagnose(walk, space)._asdict(),
-        "latents": walk.best_z.cpu(), "images": images.cpu(), "trace": walk.trace,
+        **diagnose(walk, hunt.variation.space)._asdict(),
+        "latents": walk.best_z.cpu(), "images": torch.cat(parts).cpu(),
+        "trace": np.stack(lowest, 1)[:, np.minimum(done, walk.steps)],
     }  # fmt: skip
-
-
-def _found(pieces: list[dict[str, Any]], std: float) -> Found:
-    if not pieces:
-        raise KeyboardInterrupt("interrupted before the first score")
-    columns = {key: [piece[key] for piece in pieces] for key in pieces[0]}
-    joined: dict[str, Any] = {
-        key: torch.cat(v) if isinstance(v[0], Tensor) else np.concatenate(v) for key, v in columns.items()
-    }
-    return Found(std=std, **joined)
-
-
-def _check(variation: object, search: object, steps: int) -> None:
-    if not isinstance(variation, Variation):
-        raise TypeError(f"variation: expected a name or a farout.Variation, got {type(variation).__name__}")
-    if not isinstance(search, Search):
-        raise TypeError(f"method: expected a name or a farout.search.Search, got {type(search).__name__}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-
-
-class _Judge(NamedTuple):
-    """A detector as the search sees it."""
-
-    name: str
-    score: Judge
-    device: torch.device
-    known: Array | None
-    """Inlier scores that came with the detector."""
-
-
-def _judge(detector: Any, device: str | torch.device | None) -> _Judge:
-    if isinstance(detector, Panel):
-        if len(detector.detectors) != 1:
-            raise ValueError(f"a search is against one detector: choose one, panel[{next(iter(detector.detectors))!r}]")
-        detector = detector[next(iter(detector.detectors))]
-    known = None
-    if isinstance(detector, Member):
-        known, device = detector.panel.validation.get(detector.name), device or detector.panel.network.device
-    if isinstance(detector, type) or not (isinstance(detector, Detector) or callable(detector)):
-        got = detector.__name__ if isinstance(detector, type) else type(detector).__name__
-        raise TypeError(f"detector: expected a farout.Detector or a function from data to scores, got {got}")
-    ask = detector.score if isinstance(detector, Detector) else detector
-    name = detector.name if isinstance(detector, Detector) else name_of(detector)
-
-    def score(data: Tensor) -> Array:
-        with torch.no_grad():
-            return as_scores(ask(data), len(data), name)
-
-    return _Judge(name, score, torch.device(device or "cpu"), known)
-
-
-class _Bases(NamedTuple):
-    """What is varied."""
-
-    variation: Variation
-    total: int
-    take: Callable[[slice], Any]
-    """The bases of some chains."""
-
-
-def _bases(variation: Variation, base: Any, device: torch.device) -> _Bases:
-    """The bases, checked, and the variation fit for them."""
-    rows: Callable[[slice], Any]
-    if isinstance(base, int):
-        if variation.conditional:
-            raise TypeError(f"{variation.name} varies a base: give images or other data, got the number {base}")
-        total, rows = base, _nothing
-    elif isinstance(base, ImageSet):
-        variation, total = variation.suited(base.shape), len(base)
-        rows = partial(_rows_of_set, variation, base)
-    else:
-        base = base if isinstance(base, Scenes) else _data(base)
-        variation = variation if isinstance(base, Scenes) else variation.suited(tuple(base.shape[1:]))
-        total, rows = len(base), base.__getitem__
-    if total < 1:
-        raise ValueError("base is empty: a search needs at least one chain")
-    return _Bases(variation, total, lambda part: None if (taken := rows(part)) is None else taken.to(device))
-
-
-def _nothing(part: slice) -> None:
-    return None
-
-
-def _rows_of_set(variation: Variation, images: ImageSet, part: slice) -> Any:
-    return variation.base(images, range(part.start, part.stop))
-
-
-def _data(base: Any) -> Tensor:
-    """Any data as a tensor of finite floats."""
-    data = torch.as_tensor(base)
-    if not data.is_floating_point():
-        raise TypeError(f"base: expected floats (images in [0, 1]), got {data.dtype}; divide 8-bit images by 255")
-    if not data.isfinite().all():
-        raise ValueError(f"base: {int((~data.isfinite()).sum())} values are NaN or infinite")
-    return data
-
-
-def _std(inliers: Any, judge: _Judge, bases: _Bases, search: Search, seed: int) -> float:
-    """The standard deviation of inlier scores."""
-    if isinstance(inliers, ImageSet):
-        scores = np.concatenate([judge.score(batch.to(judge.device)) for batch in inliers])
-    elif inliers is not None:
-        data = _data(inliers)
-        scores = np.concatenate([judge.score(data[part].to(judge.device)) for part in chunks(len(data))])
-    elif judge.known is not None:
-        scores = judge.known
-    else:
-        return float(_starts(judge, bases, search, seed).std()) or 1.0
-    return spread(scores, judge.name)
-
-
-def _starts(judge: _Judge, bases: _Bases, search: Search, seed: int) -> Array:
-    """Scores of the variations that the first chains begin with."""
-    first = slice(0, min(bases.total, CHAINS))
-    z = search.start(bases.variation.space, first.stop, rng.generator(seed, "standardize")).to(judge.device)
-    score = objective(bases.variation, bases.take(first), judge.score, judge.name)
-    return score(z).cpu().numpy()

@@ -12,7 +12,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from farout.protocols.summary import Densities, Gallery, HeatMap, Histograms, Shown, Strip, Summary
+from farout.protocols.summary import (
+    Curve,
+    Curves,
+    Densities,
+    Gallery,
+    HeatMap,
+    Histograms,
+    Sheet,
+    Shown,
+    Strip,
+    Summary,
+)
 from farout.report import html
 from farout.report.html import render, write_report
 from farout.report.tables import summaries
@@ -150,22 +161,34 @@ def test_every_kind_of_figure_is_drawn_and_harmless(tmp_path: Path, monkeypatch:
         Densities("d", name, name, {name: values}),
         HeatMap("h", name, name, {name: pd.DataFrame([[0.25]], [name], [name])}),
         Histograms("o", name, name, {name: values}, (0, 1)),
+        Curves("c", name, name, {name: {name: Curve(*[np.ones(2)] * 4)}}, (name, name)),
         Gallery("g", name, name, [Strip(name, np.zeros((1, 2, 2, 3), np.uint8), [name])]),
+        Sheet("s", name, name, [Strip(name, np.zeros((1, 2, 2, 3), np.uint8), [name])]),
     ]
     page = check(page_of(tmp_path, monkeypatch, shown))
     drawn = [attrs for tag, attrs in page.elements if tag == "svg"]
-    assert [(attrs["role"], attrs["aria-label"]) for attrs in drawn] == [("img", name)] * 3
-    assert [tag for tag, _ in page.elements].count("img") == 1
+    assert [(attrs["role"], attrs["aria-label"]) for attrs in drawn] == [("img", name)] * 4
+    assert [tag for tag, _ in page.elements].count("img") == 2
     assert [text.strip() for text in page.texts].count(
         name
-    ) >= 2 * 4 + 2 + 3 + 2 + 2  # titles and captions, then labels
+    ) >= 2 * 6 + 2 + 3 + 2 + 4 + 2 + 2  # titles and captions, then labels
 
 
 def test_a_figure_without_panels_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Shown] = [HeatMap("h", "Maps", "c", {}), Histograms("o", "Bars", "c", {}, (0, 1))]
+    shown += [Curves("c", "Lines", "c", {}, ("x", "y")), Sheet("s", "Rows", "c", [])]
     page = check(page_of(tmp_path, monkeypatch, shown))
-    assert page.texts.count("No results yet.") == 2
+    assert page.texts.count("No results yet.") == 4
     assert "svg" not in page.tags()
+
+
+def test_a_sheet_of_many_rows_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Strip("a", np.zeros((1, 2, 2, 3), np.uint8), ["rank 0"])
+    shown: list[Shown] = [Sheet("s", "Short", "c", [row] * 9), Sheet("l", "Long", "c", [row] * 10)]
+    page = check(page_of(tmp_path, monkeypatch, shown))
+    assert page.cells == ["rank 0"] * 19
+    assert [tag for tag, _ in page.elements].count("details") == 1
+    assert " 10 rows" in page.texts
 
 
 def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[Shown]) -> str:

@@ -9,7 +9,7 @@ from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.study.cell import Entry
 from farout.study.study import Study
 
-__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evg", "Protocol", "check", "names", "plan"]
+__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evg", "Protocol", "check", "cuts", "names", "plan"]
 
 names = PROTOCOLS.names
 
@@ -19,6 +19,11 @@ def check(study: Study) -> None:
     for spec in study.protocols:
         if reason := PROTOCOLS.create(spec.name, **spec.params).unsuited(study):
             raise ValueError(f"protocol {spec.name}: {reason}")
+
+
+def cuts(study: Study) -> list[str]:
+    """What the budget leaves out of what a study asks its protocols for."""
+    return [cut for spec in study.protocols for cut in PROTOCOLS.create(spec.name, **spec.params).cuts(study)]
 
 
 def plan(study: Study) -> list[Entry]:

@@ -51,7 +51,7 @@ class Effort(NamedTuple):
 
 
 EFFORT: dict[Budget, Effort] = {
-    "quick": Effort(chains=64, steps=100, attack_steps=100, inliers=2_000),
+    "quick": Effort(chains=64, steps=50, attack_steps=50, inliers=2_000),
     "standard": Effort(chains=256, steps=300, attack_steps=300, inliers=10_000),
     "full": Effort(chains=5_000, steps=2_000, attack_steps=20_000, inliers=None),
 }
@@ -78,8 +78,9 @@ class Evg(Protocol):
         detectors: Sequence[str] | None = None,
     ) -> None:
         """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
-        chains, steps: instead of the budget's. control: search on inliers too. transfer: show every detector what was
-        found against the others. detectors: labels of those to be searched against; all by default.
+        chains, steps: as many, where the budget allows it; its own by default. control: search on inliers too.
+        transfer: show every detector what was found against the others. detectors: labels of those to be searched
+        against; all by default.
         """
         for what, number in (("chains", chains), ("steps", steps)):
             if number is not None and (not isinstance(number, int) or number < 1):
@@ -101,12 +102,28 @@ class Evg(Protocol):
         return None
 
     def plan(self, study: Study) -> list[Entry]:
-        effort = EFFORT[study.budget]
-        attack = self.steps or effort.attack_steps
-        effort = effort._replace(
-            chains=self.chains or effort.chains, steps=self.steps or effort.steps, attack_steps=attack
-        )
+        effort = self._effort(study.budget)
         return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
+
+    def cuts(self, study: Study) -> list[str]:
+        effort, told = self._effort(study.budget), []
+        for what in ("chains", "steps"):
+            asked, allowed = getattr(self, what), getattr(effort, what)
+            if asked and asked > allowed:
+                told.append(f"{asked - allowed:,} of {asked:,} {what} of {self.name}")
+        return told
+
+    def _effort(self, budget: Budget) -> Effort:
+        """What the study asks for, as far as the budget allows; the full one allows everything."""
+        allowed = EFFORT[budget]
+
+        def within(asked: int | None, most: int) -> int:
+            return most if asked is None else asked if budget == "full" else min(asked, most)
+
+        return Effort(
+            within(self.chains, allowed.chains), within(self.steps, allowed.steps),
+            within(self.steps, allowed.attack_steps), allowed.inliers,
+        )  # fmt: skip
 
     def summarise(self, results: Results) -> Summary:
         return summarise(results, self.name)

@@ -1,11 +1,123 @@
-"""What `evg` shows."""
+"""What `evg` shows: AUROC and MinRank of the worst cases, and how much of the drop is only the search."""
 
 from __future__ import annotations
 
-from farout.protocols.summary import Summary
+from math import nan
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from farout import metrics
+from farout.protocols.evg_figures import curves, transfer_maps
+from farout.protocols.evg_found import Found, Reading, bounds, interval, read, titled
+from farout.protocols.evg_overview import overview
+from farout.protocols.evg_sheets import sheets
+from farout.protocols.pairs import Array, Pair, networks
+from farout.protocols.summary import Summary, Table
 from farout.study.results import Results
+
+RUNS = 5
+"""MinRank is a mean over so many runs, which are parts of the chains."""
 
 
 def summarise(results: Results, protocol: str) -> Summary:
     """Tables and figures of what was found so far."""
-    return Summary("Worst case")
+    reading = read(results, protocol)
+    if not reading.known:
+        return Summary("Worst case")
+    pairs = [Pair(*who, outliers, one.inlier_row, one.row) for (who, outliers), one in reading.clean.items()]
+    tables = [overview(reading), *networks(results, protocol, pairs)]
+    if reading.found:
+        frame = pd.DataFrame([_line(one) for one in reading.found])
+        tables += [*_drops(frame), _details(frame), *_transfers(reading)]
+    return Summary("Worst case", tables, [*curves(reading), *transfer_maps(reading), *sheets(reading)])
+
+
+def _line(one: Found) -> dict[str, Any]:
+    """All figures of one search."""
+    rank, error, size = min_ranks(one.inliers, one.scores)
+    return {
+        **one.who._asdict(), "outliers": one.what.outliers, "variation": titled(one.what.variation),
+        "method": one.what.method, "chains": len(one.scores), "queries": one.queries, "n_inliers": len(one.inliers),
+        **bounds("auroc", one.auroc),
+        "auroc_clean": interval(one.inliers, one.clean).value,
+        **bounds("auroc_vs_searched_inliers", interval(one.control, one.scores)),
+        "auroc_start": metrics.auroc(one.inliers, one.column("start")),
+        "auroc_last": metrics.auroc(one.inliers, one.column("last")),
+        "min_rank": rank, "min_rank_se": error, "chains_per_run": size,
+        "min_rank_share": rank / len(one.inliers), "min_rank_clean": min_ranks(one.inliers, one.clean)[0],
+        **{name: float(one.column(name).mean()) for name in ("accepted", "exploration", "stuck")},
+        "standardized_on": one.standardized_on,
+    }  # fmt: skip
+
+
+def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
+    """MinRank: its mean over fifths of the chains, the standard error of that mean, and the chains in a fifth.
+
+    Chains that are left over are dropped; fewer than five are one run, which has no standard error.
+    """
+    if not len(outliers):
+        return nan, nan, 0
+    size = len(outliers) // RUNS
+    if not size:
+        return metrics.min_rank(inliers, outliers), nan, len(outliers)
+    ranks = [metrics.min_rank(inliers, outliers[start : start + size]) for start in range(0, RUNS * size, size)]
+    return float(np.mean(ranks)), float(np.std(ranks, ddof=1) / np.sqrt(RUNS)), size
+
+
+def _details(frame: pd.DataFrame) -> Table:
+    caption = (
+        "One line per search. auroc: what was found against inliers as they are, with its 95 % interval (DeLong); "
+        "auroc_vs_searched_inliers: against what the same search finds on inliers; auroc_start: the first variation of "
+        "each chain, before any search; auroc_last: the last state instead of the lowest. min_rank: the number of "
+        f"inliers that score strictly below the lowest score found, mean over {RUNS} runs of chains_per_run chains "
+        "each (parts of all chains) and its standard error; min_rank_share: divided by n_inliers, so that 1 is ideal; "
+        "min_rank_clean: the same of the outliers as they are. The more chains in a run, the lower is min_rank. "
+        "accepted: share of steps in which a chain moved; exploration: spread of its states, 1 = all over the domain; "
+        "stuck: share of chains that did not move in their second half."
+    )
+    return Table("evg", "All figures", caption, frame)
+
+
+def _drops(frame: pd.DataFrame) -> list[Table]:
+    """The drop from clean AUROC in two parts; nothing where inliers were not searched."""
+    known = frame[frame["auroc_vs_searched_inliers"].notna()]
+    if not len(known):
+        return []
+    clean, found, fair = (known[name] for name in ("auroc_clean", "auroc", "auroc_vs_searched_inliers"))
+    split = known[["network", "seed", "detector", "outliers", "variation", "method"]].assign(
+        clean=clean,
+        found=found,
+        both_searched=fair,
+        drop=clean - found,
+        by_search=fair - found,
+        by_outliers=clean - fair,
+    )
+    caption = (
+        "A search takes the minimum over many queries, and that makes any image look more normal, inliers too. AUROC "
+        "of outliers as they are (clean) and as found, both against inliers as they are; both_searched: as found, "
+        "against what the same search finds on as many inliers as there are chains. The drop from clean to found has "
+        "two parts. by_search goes away where inliers are searched as well; it is negative where the search finds "
+        "inliers that look odder than they were. by_outliers stays; it is negative where the search sets outliers "
+        "further apart from inliers. Intervals are among all figures."
+    )
+    return [Table("evg_drop", "How much of the drop is only the search", caption, split.reset_index(drop=True))]
+
+
+def _transfers(reading: Reading) -> list[Table]:
+    """What was found against each detector, scored by all; its own scores among them."""
+    if not reading.transferred:
+        return []
+    names, lines = reading.names, []
+    for one, against in reading.judged:
+        clean = reading.clean.get((one.who, one.what.outliers))
+        line = {**one.who._asdict(), "outliers": one.what.outliers, "variation": titled(one.what.variation)}
+        line |= {"method": one.what.method, "found_against": names[against]}
+        lines.append({**line, **bounds("auroc", one.auroc), "auroc_clean": clean.auroc.value if clean else nan})
+    caption = (
+        "What was found against one detector, scored by every other: AUROC against inliers as they are, with its 95 % "
+        "interval (DeLong), beside that of the outliers as they are. What fools one and spares another is a weakness "
+        "of the first alone."
+    )
+    return [Table("evg_transfer", "Transfer, all figures", caption, pd.DataFrame(lines))]

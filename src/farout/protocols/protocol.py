@@ -21,6 +21,10 @@ class Protocol(ABC):
         """Why this protocol cannot be had with the study's images; None where it can."""
         return None
 
+    def cuts(self, study: Study) -> list[str]:
+        """What the budget leaves out of what the study asks this protocol for, for people to read."""
+        return []
+
     @abstractmethod
     def plan(self, study: Study) -> list[Entry]:
         """The cells this protocol needs."""

@@ -69,7 +69,39 @@ class Gallery:
     strips: list[Strip]
 
 
-Shown = Densities | HeatMap | Histograms | Gallery
+@dataclass(frozen=True)
+class Sheet:
+    """Rows of small images, one under the other, so that columns can be compared."""
+
+    name: str
+    title: str
+    caption: str
+    strips: list[Strip]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line within its band."""
+
+    x: NDArray[np.float64]  # [K], positive
+    y: NDArray[np.float64]  # [K]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """How something goes down with effort: one panel per detector, a curve per method, effort on a log axis."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, dict[str, Curve]]
+    labels: tuple[str, str]
+    """Of both axes."""
+
+
+Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves
 """A figure of any kind; the report knows how to draw each."""
 
 

@@ -13,8 +13,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from farout.protocols.summary import Densities, Gallery, HeatMap, Histograms, Shown, Summary, Table
-from farout.report.figures import densities, heat_map, histograms
+from farout.protocols.summary import (
+    Curves,
+    Densities,
+    Gallery,
+    HeatMap,
+    Histograms,
+    Sheet,
+    Shown,
+    Strip,
+    Summary,
+    Table,
+)
+from farout.report.figures import curves, densities, heat_map, histograms
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.tables import readable, summaries, tables, write_tables
@@ -86,26 +97,24 @@ def _kinds(frame: pd.DataFrame, marks: list[bool]) -> list[list[str]]:
 
 
 def _figure(figure: Shown) -> dict[str, Any]:
-    return {"title": figure.title, "caption": figure.caption, "svg": "", "strips": [], **PARTS[type(figure)](figure)}
+    parts: dict[str, Any] = {"svg": "", "strips": [], "rows": [], **PARTS[type(figure)](figure)}
+    return {"title": figure.title, "caption": figure.caption, **parts}
 
 
 def _drawn(draw: Callable[[Any], Figure]) -> Callable[[Any], dict[str, Any]]:
     return lambda figure: {"svg": Markup(svg(draw, figure))}  # drawn by us; texts in it are escaped
 
 
-def _strips(gallery: Gallery) -> dict[str, Any]:
-    return {
-        "strips": [
-            (strip.title, [(png(image), word) for image, word in zip(strip.images, strip.words, strict=True)])
-            for strip in gallery.strips
-        ]
-    }
+def _strip(strip: Strip) -> tuple[str, list[tuple[str, str]]]:
+    return strip.title, [(png(image), word) for image, word in zip(strip.images, strip.words, strict=True)]
 
 
 PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
     Densities: _drawn(densities.draw),
     HeatMap: _drawn(heat_map.draw),
     Histograms: _drawn(histograms.draw),
-    Gallery: _strips,
+    Gallery: lambda gallery: {"strips": list(map(_strip, gallery.strips))},
+    Sheet: lambda sheet: {"rows": list(map(_strip, sheet.strips))},
+    Curves: _drawn(curves.draw),
 }
 """What each kind of figure gives to the page."""

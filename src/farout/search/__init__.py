@@ -2,7 +2,7 @@
 
 from farout.search.catalog import SEARCHES
 from farout.search.coordinate import CoordinateDescent
-from farout.search.evolution import DifferentialEvolution
+from farout.search.evolution import EvolutionStrategy
 from farout.search.metropolis import MetropolisHastings
 from farout.search.random_search import RandomSearch
 from farout.search.search import Search
@@ -11,7 +11,7 @@ from farout.search.zeroth_order import ZerothOrder
 __all__ = [
     "SEARCHES",
     "CoordinateDescent",
-    "DifferentialEvolution",
+    "EvolutionStrategy",
     "MetropolisHastings",
     "RandomSearch",
     "Search",

@@ -21,7 +21,7 @@ class CoordinateState(NamedTuple):
     score: Tensor
     rise: Tensor
     """Change of the score along the coordinate, over `reach`, [C] float64."""
-    count: Tensor
+    done: Tensor
     """Steps taken, [C] int64."""
 
 
@@ -30,10 +30,10 @@ class CoordinateState(NamedTuple):
 class CoordinateDescent(Search):
     """Takes the coordinates in turn; each is probed at a distance and then moved against the rise of the score.
 
-    The paper is silent about its coordinate descent; defaults and moves are those of its public code, which asks for two
-    scores per coordinate: here a probe and a move are two steps, so that every step is one query. As there, a move is
-    made even where it climbs. Otherwise than there, a coordinate near the upper face is probed inwards: clamped, its probe
-    would tell nothing, and it would stay there for good.
+    The paper is silent about its coordinate descent; defaults and moves are those of its public code, which asks for
+    two scores per coordinate: here a probe and a move are two steps, so that every step is one query. As there, a move
+    is made even where it climbs. Otherwise than there, a coordinate near the upper face is probed inwards: clamped, its
+    probe would tell nothing, and it would stay there for good.
     """
 
     name = "coordinate"
@@ -56,15 +56,15 @@ class CoordinateDescent(Search):
         return CoordinateState(z, score, torch.zeros_like(score), torch.zeros_like(score, dtype=torch.int64))
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[CoordinateState, Info]:
-        probing = state.count % 2 == 0
-        axis = F.one_hot(state.count // 2 % space.dim, space.dim)
+        probing = state.done % 2 == 0
+        axis = F.one_hot(state.done // 2 % space.dim, space.dim)
         way = self._way(state.z, axis, space)
         shift = torch.where(probing, way * self.reach, -self.rate * state.rise)
         proposed = space.inside(state.z + axis * shift[:, None].to(state.z.dtype))
         found = score(proposed)
         z = torch.where(probing[:, None], state.z, proposed)
         rise = torch.where(probing, way * (found - state.score), 0.0)
-        after = CoordinateState(z, torch.where(probing, state.score, found), rise, state.count + 1)
+        after = CoordinateState(z, torch.where(probing, state.score, found), rise, state.done + 1)
         return after, Info(proposed, found, (z != state.z).any(1))
 
     def _way(self, z: Tensor, axis: Tensor, space: Space) -> Tensor:

@@ -20,6 +20,7 @@ from farout.identity import is_users
 from farout.networks.network import Network
 from farout.search.objective import Judge, objective, spread
 from farout.search.walk import CHAINS
+from farout.variations.composed import Composed
 from farout.variations.variation import Variation
 
 Array = NDArray[np.float64]
@@ -147,7 +148,9 @@ def _varied(variation: Variation, base: Any) -> Tensor:
     if isinstance(base, int | np.integer):
         raise TypeError(f"{variation.name} varies a base: give images or other data, got the number {base}")
     data = as_data(base, "base")
-    return data if is_users(type(variation)) or data.ndim != 4 else as_images(data, data.device)
+    parts = variation.of if isinstance(variation, Composed) else [variation]
+    users = all(is_users(type(part)) for part in parts)
+    return data if users or data.ndim != 4 else as_images(data, data.device)
 
 
 def as_data(given: Any, what: str) -> Tensor:

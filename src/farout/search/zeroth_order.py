@@ -20,23 +20,23 @@ class ZerothOrderState(NamedTuple):
     score: Tensor
     velocity: Tensor
     """In latent units, [C, dim]."""
-    count: Tensor
+    done: Tensor
     """Steps taken, [C] int64."""
 
 
 @SEARCHES.register("zeroth_order")
 @dataclasses.dataclass(kw_only=True)
 class ZerothOrder(Search):
-    """Descends along random directions u ~ N(0, 1) with momentum: v ← momentum·v + step·u·(f(x + h·u) − f(x)), x ← x − v.
+    """Descends along random directions, with momentum: v ← momentum·v + s·u·(f(x + h·u) − f(x)), x ← x − v.
 
-    Where the paper is silent its public code was followed: the direction is not normalized, the difference is one-sided
-    and not divided by h, and `step` and `h` are halved together. A step asks for two scores, the probe's and the new
-    state's. It starts at the middle of the cube, which is the unchanged image of the variation `pixel`. Otherwise than
-    in that code, probes are clamped to the cube too, so that all it queries counts as found, and halvings come after
-    every `halve_every` steps, not one later.
+    The direction u is Gaussian. Where the paper is silent its public code was followed: u is not normalized, the
+    difference is one-sided and not divided by h, and the sizes of steps and probes are halved together. A step asks for
+    two scores, the probe's and the new state's. It starts at the middle of the cube, which is the unchanged image of
+    the variation `pixel`. Otherwise than in that code, probes are clamped to the ball too, so that all that is queried
+    counts as found, and halvings come after every `halve_every` steps, not one later.
 
-    `h` and `step` are lengths in pixel values: the cube stands for a ball of this `radius` about the image. With radius
-    0.5 they are latent units, for any other variation.
+    `h` and `step_size` are in pixel values: the cube stands for a ball of this `radius` about the image. With radius
+    0.5 they are in latent units, for any other variation.
     """
 
     name = "zeroth_order"
@@ -75,7 +75,7 @@ class ZerothOrder(Search):
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[ZerothOrderState, Info]:
         direction = torch.randn(state.z.shape, generator=rng).to(state.z.device)
-        length = 0.5 ** (state.count // self.halve_every).to(state.z.dtype) / (2 * self.radius)
+        length = 0.5 ** (state.done // self.halve_every).to(state.z.dtype) / (2 * self.radius)
         probe = space.inside(state.z + self.h * length[:, None] * direction)
         probed = score(probe)
         push = self.step_size * length * (probed - state.score)
@@ -84,4 +84,4 @@ class ZerothOrder(Search):
         found = score(z)
         lower = probed < found
         seen = Info(torch.where(lower[:, None], probe, z), torch.minimum(probed, found), (z != state.z).any(1))
-        return ZerothOrderState(z, found, velocity, state.count + 1), seen
+        return ZerothOrderState(z, found, velocity, state.done + 1), seen

@@ -209,7 +209,7 @@ def score_table(columns: Arrays) -> Callable[[Path], None]:
 
 def array_file(arrays: Arrays) -> Callable[[Path], None]:
     """Writer of arrays as safetensors."""
-    return lambda path: save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, path)
+    return lambda path: save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, path)
 
 
 def _sync(path: Path) -> None:

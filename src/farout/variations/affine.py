@@ -74,7 +74,7 @@ class Affine(Variation):
         across = torch.stack([cos - sin * tan, cos * tan + sin], 1) / scale[:, None]
         along = torch.stack([-sin, cos], 1) / scale[:, None]
         linear = torch.stack([across, along], 1)
-        return torch.cat([linear, -linear @ torch.stack([right, down], 1)[:, :, None]], 2)
+        return torch.cat([linear, -(linear * torch.stack([right, down], 1)[:, None]).sum(2, keepdim=True)], 2)
 
 
 def grid_of(matrices: Tensor, height: int, width: int) -> Tensor:

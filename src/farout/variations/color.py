@@ -10,12 +10,8 @@ from torch import Tensor
 
 from farout.variations.catalog import VARIATIONS
 from farout.variations.latents import Bounds, between, bounds, check_images, check_latents, check_shape
+from farout.variations.recolor import GRAY, LEAST, recolor
 from farout.variations.variation import Variation
-
-GRAY = (0.2989, 0.587, 0.114)
-"""Weights of red, green and blue in gray, as torchvision has them."""
-LEAST = 1e-12
-"""Colors whose channels differ by less are gray."""
 
 
 @VARIATIONS.register("color")
@@ -57,8 +53,6 @@ class Color(Variation):
 
 def _compiled(images: Tensor, factors: Tensor) -> Tensor:
     """As `recolored`, without a gradient: on the CPU in a tenth of the time."""
-    from farout.variations.recolor import recolor  # numba takes a moment to import
-
     images = images.detach().contiguous()
     out = torch.empty_like(images)
     recolor(images.flatten(2).numpy(), factors.detach().contiguous().numpy(), out.flatten(2).numpy())

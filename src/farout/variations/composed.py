@@ -37,6 +37,10 @@ class Composed(Variation):
                 raise ValueError(f"only variations of a base by a cube can be composed, and {part.name} {why}")
 
     @property
+    def label(self) -> str:
+        return " + ".join(part.label for part in self.of)
+
+    @property
     def dim(self) -> int:
         """Coordinates of a latent: those of all parts."""
         return sum(part.dim for part in self.of)

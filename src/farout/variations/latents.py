@@ -16,7 +16,7 @@ Bounds = tuple[float, float]
 def bounds(name: str, given: Any, low: float = -math.inf, high: float = math.inf) -> Bounds:
     """A lowest and a highest value, both finite and in [low, high]; an error that names the setting otherwise."""
     try:
-        first, last = map(float, given)
+        first, last = map(float, () if isinstance(given, str) else given)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a lowest and a highest value, got {given!r}") from None
     if not (math.isfinite(first) and math.isfinite(last) and low <= first <= last <= high):

@@ -8,10 +8,15 @@ from numpy.typing import NDArray
 
 Plane = NDArray[np.float32]
 
+GRAY = (0.2989, 0.587, 0.114)
+"""Weights of red, green and blue in gray, as torchvision has them."""
+LEAST = 1e-12
+"""Colors whose channels differ by less are gray."""
+
 FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE, TWO, THREE, FOUR, SIX = map(np.float32, (0, 1, 2, 3, 4, 6))
-LEAST = np.float32(1e-12)
-RED, GREEN, BLUE = map(np.float32, (0.2989, 0.587, 0.114))
+RED, GREEN, BLUE = map(np.float32, GRAY)
+FLAT = np.float32(LEAST)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -65,7 +70,7 @@ def _recolor(
         r, g, b = _unit(saturation * r + gray), _unit(saturation * g + gray), _unit(saturation * b + gray)
         low, high = min(min(r, g), b), max(max(r, g), b)
         chroma = high - low
-        per_chroma = ONE / max(chroma, LEAST)
+        per_chroma = ONE / max(chroma, FLAT)
         from_red, from_green, from_blue = (g - b) * per_chroma, (b - r) * per_chroma + TWO, (r - g) * per_chroma + FOUR
         hue = from_green if high == g else from_blue
         hue = sixths + (from_red if high == r else hue)  # from −4 to 8

@@ -1,0 +1,76 @@
+"""The first table of `evg`: AUROC clean and in the worst case of every variation (Table 2 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from farout.protocols.evg_found import NONE, Found, Reading, Scored, What, bounds, interval, methods, span, titled
+from farout.protocols.summary import Table
+
+TAKEN = ("network", "seed", "detector", "outliers", "method", "clean", "worst")
+"""Columns that are no variation."""
+
+
+def overview(reading: Reading) -> Table:
+    """A line per detector, outlier set and, where several were run, method; of every set the best worst case first."""
+    frame = pd.DataFrame(list(_lines(reading)))
+    if reading.found:
+        frame = _best_first(frame)
+    return Table("evg_auroc", "AUROC in the worst case", _caption(reading), frame)
+
+
+def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
+    tried = methods(reading.found)
+    compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
+    found = {(one.who, one.what): one for one in reading.found}
+    for who, outliers in reading.known:
+        for method in compared or [""]:
+            line: dict[str, Any] = {**who._asdict(), "outliers": outliers, **({"method": method} if compared else {})}
+            line |= _bounds("clean", reading.clean.get((who, outliers)))
+            used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
+            for variation, what in used.items():
+                line |= _bounds(_column(variation), found.get((who, what)))
+            yield line | ({"worst": float(np.min([line[_column(name)] for name in tried]))} if tried else {})
+
+
+def _bounds(name: str, one: Scored | None) -> dict[str, float]:
+    return bounds(name, one.auroc if one else interval(NONE, NONE))
+
+
+def _column(variation: str) -> str:
+    """The variation's column; what it is called may be the name of another."""
+    return f"{variation} (variation)" if variation in TAKEN else titled(variation)
+
+
+def _best_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Outlier sets in their order; within each the detectors by their lowest AUROC, and their methods by theirs."""
+    sets, _ = pd.factorize(frame["outliers"])
+    whos, _ = pd.factorize(pd.MultiIndex.from_frame(frame[["network", "seed", "detector", "outliers"]]))
+    own = frame["worst"].to_numpy()
+    worst = np.array([own[whos == who].min() for who in whos])
+    order = np.lexsort((own, whos, -worst, sets))  # the last key counts first; what is missing comes last
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _caption(reading: Reading) -> str:
+    counts = (len(one.inliers) for one in [*reading.clean.values(), *reading.found])
+    caption = f"AUROC against {span(counts)} inliers as they are, with its 95 % interval (DeLong): of the outliers as "
+    caption += "they are (clean), and of the most normal variation of each that was found. 0.5 is chance; below, what "
+    caption += "was found looks more normal than inliers. "
+    if not reading.found:
+        return caption + "No search has ended yet."
+    caption += "worst: the lowest of the line. "
+    return caption + f"{_effort(reading.found)} The interval is that of these images; a longer search comes lower."
+
+
+def _effort(found: list[Found]) -> str:
+    """Who searched what, how long."""
+    parts = []
+    for variation, names in methods(found).items():
+        spans = {name: span(o.queries for o in found if o.what[1:] == (variation, name)) for name in names}
+        parts.append(f"{titled(variation)}: " + ", ".join(f"{span} by {name}" for name, span in spans.items()))
+    return f"{span(len(one.scores) for one in found)} chains; queries per chain in {'; '.join(parts)}."

@@ -1,0 +1,44 @@
+"""Curves that go down with effort, each within its band."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from farout.protocols.summary import Curve, Curves
+from farout.report.figures.style import COLORS, COLUMNS, colors_of, grid, legend
+
+LARGEST = 1e100
+"""Values beyond are drawn at this one: axes cannot span all of float64."""
+
+
+def draw(figure: Curves) -> Figure:
+    """One panel of lines over their bands for each detector; a dotted line at zero."""
+    colors = colors_of(figure.panels.values(), COLORS[1:])
+    canvas, axes = grid(figure.panels, 2.3)
+    for ax, curves in zip(axes, figure.panels.values(), strict=True):
+        _lines(ax, curves, colors)
+    for ax in axes[::COLUMNS]:
+        ax.set_ylabel(figure.labels[1])
+    for ax in axes[-COLUMNS:]:
+        ax.set_xlabel(figure.labels[0])
+    legend(canvas, [Line2D([], [], color=color, label=name) for name, color in colors.items()])
+    return canvas
+
+
+def _lines(ax: Axes, curves: dict[str, Curve], colors: dict[str, str]) -> None:
+    """Bands first, so that no line is hidden."""
+    ax.set_xscale("log")
+    wide = max(curve.x[-1] / curve.x[0] for curve in curves.values()) >= 100
+    ax.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=6))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.axhline(0, color=COLORS[0], linewidth=0.8, linestyle=":")
+    for name, curve in curves.items():
+        low, high = (np.clip(side, -LARGEST, LARGEST) for side in (curve.low, curve.high))
+        ax.fill_between(curve.x, low, high, color=colors[name], alpha=0.13, linewidth=0)
+    for name, curve in curves.items():
+        ax.plot(curve.x, np.clip(curve.y, -LARGEST, LARGEST), color=colors[name], linewidth=1.5)
