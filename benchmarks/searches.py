@@ -128,6 +128,9 @@ def curves(given: argparse.Namespace) -> dict[Case, Curve]:
     known = written(given.curves) if given.curves else {}
     pairs = [(detector, variation) for detector in given.detectors for variation in given.variations]
     cases = [Case(*pair, name) for pair in pairs for name in given.searches]
+    for case in cases:
+        if case in known and (len(known[case].lowest), known[case].queries[-1]) != (given.chains, given.queries):
+            raise SystemExit(f"{given.curves} has {', '.join(case)} with other chains or queries: name another file")
     if all(case in known for case in cases):
         return {case: known[case] for case in cases}
     panel, outliers = fitted(given)
@@ -160,7 +163,7 @@ def table(found: Mapping[Case, Curve], queries: int) -> Iterator[str]:
         reference = found[Case(case.detector, case.variation, cases[0].search)]
         level, own = reference.at(queries), found[case]
         low, high = np.quantile(own.at(queries), [0.1, 0.9])
-        reached = own.first_below(float(level.mean()))
+        reached = own.first_below(float(reference.mean[-1]))
         share = "" if reached is None else f"{reached / queries:.2f}"
         gap = "{:+.3f} ({:+.3f}, {:+.3f})".format(*difference(own.at(quarter), level))
         yield (

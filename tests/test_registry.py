@@ -122,3 +122,15 @@ def test_a_broken_plugin_is_named(colors: Registry[Any], monkeypatch: pytest.Mon
     with pytest.raises(ImportError, match="no such package") as caught:
         colors["green"]
     assert caught.value.__notes__ == ["while loading the farout plugin broken = package.of:plugin"]
+
+
+def test_a_thing_that_needs_more_than_its_name_says_what():
+    registry: Registry[object] = Registry("thing")
+
+    @registry.register("joined")
+    def joined(of: list[str], *, glue: str = "-") -> object:
+        return glue.join(of)
+
+    assert registry.create("joined", of=["a", "b"]) == "a-b"
+    with pytest.raises(TypeError, match="thing 'joined' cannot be had by its name alone: give of too"):
+        registry.create("joined", glue="+")

@@ -73,7 +73,15 @@ class Registry(Generic[T]):
         for key in params:
             if key not in known and not takes_any:
                 raise unknown(f"parameter of {self.kind} {name!r}:", key, known)
+        missing = [key for key, p in known.items() if _required(p) and key not in params]
+        if missing:
+            raise TypeError(f"{self.kind} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
         return maker(**params)
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    given_by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return given_by_name and parameter.default is inspect.Parameter.empty
 
 
 _loaded_entry_points = False

@@ -184,11 +184,11 @@ def test_a_figure_without_panels_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_sheet_of_many_rows_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = Strip("a", np.zeros((1, 2, 2, 3), np.uint8), ["rank 0"])
-    shown: list[Shown] = [Sheet("s", "Short", "c", [row] * 9), Sheet("l", "Long", "c", [row] * 10)]
+    shown: list[Shown] = [Sheet("s", "Short", "c", [row] * 6), Sheet("l", "Long", "c", [row] * 7)]
     page = check(page_of(tmp_path, monkeypatch, shown))
-    assert page.cells == ["rank 0"] * 19
+    assert page.cells == ["rank 0"] * 13
     assert [tag for tag, _ in page.elements].count("details") == 1
-    assert " 10 rows" in page.texts
+    assert " 7 rows" in page.texts
 
 
 def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[Shown]) -> str:

@@ -26,7 +26,8 @@ def curves(reading: Reading) -> list[Curves]:
     caption = (
         "The lowest score that a chain has met so far: mean over chains, in a band that holds the inner 80 % of them "
         "(the paper's goes from the lowest chain to the highest). Scores are in units of the inliers' test scores: 0, "
-        "the dotted line, is the mean inlier, 1 is a standard deviation above it."
+        "the dotted line, is the mean inlier, 1 is a standard deviation above it. A mean that a few chains drag far up "
+        "begins outside its panel."
     )
     caption += " Of two methods the lower one at the same number of queries searches better." if several else ""
     labels = ("queries per chain", "lowest score so far")

@@ -105,7 +105,7 @@ class Reading:
     found: list[Found]
     transferred: list[Transferred]
 
-    @property
+    @cached_property
     def known(self) -> dict[tuple[Who, str], None]:
         """Every detector and outlier set of which anything is known, in the order of the study."""
         return dict.fromkeys([*self.clean, *((one.who, one.what.outliers) for one in self.found)])
@@ -115,19 +115,19 @@ class Reading:
         """Is there more than one outlier set, so that figures must say which is theirs?"""
         return len({outliers for _, outliers in self.known}) > 1
 
-    @property
+    @cached_property
     def of_first_seed(self) -> list[Found]:
         """What figures show that cannot be averaged."""
         return [one for one in self.found if one.who.seed == self.found[0].who.seed]
 
-    @property
+    @cached_property
     def names(self) -> dict[Who, str]:
         """What figures call the detectors: with their networks where there are several."""
         whos = dict.fromkeys([*(who for who, _ in self.known), *(against for _, against in self.judged)])
         several = len({who.network for who in whos}) > 1
         return {who: f"{who.detector} on {who.network}" if several and who.network else who.detector for who in whos}
 
-    @property
+    @cached_property
     def judged(self) -> list[tuple[Found | Transferred, Who]]:
         """What was found, by the detector it was found against and by all others, with the former."""
         own: list[tuple[Found | Transferred, Who]] = [(one, one.who) for one in self.found]

@@ -71,6 +71,8 @@ def _effort(found: list[Found]) -> str:
     """Who searched what, how long."""
     parts = []
     for variation, names in methods(found).items():
-        spans = {name: span(o.queries for o in found if o.what[1:] == (variation, name)) for name in names}
-        parts.append(f"{titled(variation)}: " + ", ".join(f"{span} by {name}" for name, span in spans.items()))
+        equal: dict[str, list[str]] = {}
+        for name in names:
+            equal.setdefault(span(one.queries for one in found if one.what[1:] == (variation, name)), []).append(name)
+        parts.append(f"{titled(variation)}: " + ", ".join(f"{count} by {', '.join(by)}" for count, by in equal.items()))
     return f"{span(len(one.scores) for one in found)} chains; queries per chain in {'; '.join(parts)}."

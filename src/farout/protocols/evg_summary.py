@@ -31,7 +31,7 @@ def summarise(results: Results, protocol: str) -> Summary:
     if reading.found:
         frame = pd.DataFrame([_line(one) for one in reading.found])
         tables += [*_drops(frame), _details(frame), *_transfers(reading)]
-    return Summary("Worst case", tables, [*curves(reading), *transfer_maps(reading), *sheets(reading)])
+    return Summary("Worst case", tables, [*sheets(reading), *transfer_maps(reading), *curves(reading)])
 
 
 def _line(one: Found) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -41,9 +43,10 @@ def lines(ax: Axes) -> dict[str, tuple[list[float], list[float]]]:
 def bands(ax: Axes) -> dict[str, set[tuple[float, float]]]:
     """Corners by color."""
     found = [band for band in ax.collections if isinstance(band, PolyCollection)]
+    corners = [np.asarray(band.get_paths()[0].vertices, float).tolist() for band in found]
     return {
-        to_hex(band.get_facecolor()[0]): {(float(x), float(y)) for x, y in band.get_paths()[0].vertices}
-        for band in found
+        to_hex(np.asarray(band.get_facecolor())[0]): {(x, y) for x, y in places}
+        for band, places in zip(found, corners, strict=True)
     }
 
 
@@ -68,12 +71,30 @@ def test_lines_lie_over_all_bands() -> None:
     assert all((band.get_alpha() or 1) < 0.3 for band in ax.collections)
 
 
+def test_equal_lines_are_both_seen() -> None:
+    _, (ax,) = drawn({"msp": {"mh": DOWN, "random": DOWN, "other": DOWN}})
+    widths = [line.get_linewidth() for line in ax.lines if line.get_linestyle() == "-"]
+    assert all(under > over + 0.3 for under, over in pairwise(widths))
+
+
 def test_a_name_keeps_its_color_and_stands_in_the_legend_once() -> None:
     canvas, (first, second) = drawn({"msp": {"mh": DOWN, "random": FLAT}, "knn": {"random": FLAT}})
     assert set(lines(first)) == set(bands(first)) == {BLUE, ORANGE}
     assert set(lines(second)) == set(bands(second)) == {ORANGE}
     (legend,) = canvas.legends
     assert [text.get_text().strip() for text in legend.get_texts()] == ["mh", "random"]
+
+
+def test_a_mean_far_beyond_its_band_does_not_flatten_the_panel() -> None:
+    dragged = Curve(DOWN.x, np.array([1e6, 2, -1]), DOWN.low, DOWN.high)
+    _, (ax,) = drawn({"msp": {"mh": dragged}})
+    assert ax.get_ylim() == pytest.approx((-2 - 0.35, 5 + 0.35))
+
+
+def test_the_end_of_a_line_and_zero_are_in_the_panel() -> None:
+    high = Curve(DOWN.x, np.array([9.0, 9, 9]), DOWN.low + 3, DOWN.high + 3)
+    _, (ax,) = drawn({"msp": {"mh": high}})
+    assert ax.get_ylim() == pytest.approx((0 - 0.45, 9 + 0.45))
 
 
 @pytest.mark.parametrize(("last", "ticks"), [(5, ["1", "2", "5"]), (1000, ["1", "10", "100", "1,000"])])

@@ -30,7 +30,7 @@ def draw(figure: Curves) -> Figure:
 
 
 def _lines(ax: Axes, curves: dict[str, Curve], colors: dict[str, str]) -> None:
-    """Bands first, so that no line is hidden."""
+    """Bands first, then lines; a line that lies under another is the wider one."""
     ax.set_xscale("log")
     wide = max(curve.x[-1] / curve.x[0] for curve in curves.values()) >= 100
     ax.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=6))
@@ -40,5 +40,17 @@ def _lines(ax: Axes, curves: dict[str, Curve], colors: dict[str, str]) -> None:
     for name, curve in curves.items():
         low, high = (np.clip(side, -LARGEST, LARGEST) for side in (curve.low, curve.high))
         ax.fill_between(curve.x, low, high, color=colors[name], alpha=0.13, linewidth=0)
-    for name, curve in curves.items():
-        ax.plot(curve.x, np.clip(curve.y, -LARGEST, LARGEST), color=colors[name], linewidth=1.5)
+    for (name, curve), width in zip(
+        curves.items(), np.linspace(1.2 + 0.4 * len(curves), 1.6, len(curves)), strict=True
+    ):
+        ax.plot(curve.x, np.clip(curve.y, -LARGEST, LARGEST), color=colors[name], linewidth=width)
+    _limit(ax, curves)
+
+
+def _limit(ax: Axes, curves: dict[str, Curve]) -> None:
+    """Show zero, all bands and where lines end; a mean that few chains drag far away may begin outside."""
+    seen = np.concatenate([[0.0], *([*curve.low, *curve.high, curve.y[-1]] for curve in curves.values())])
+    seen = np.clip(seen[~np.isnan(seen)], -LARGEST, LARGEST)
+    margin = 0.05 * np.ptp(seen)
+    if seen.min() - margin < seen.max() + margin:
+        ax.set_ylim(seen.min() - margin, seen.max() + margin)
