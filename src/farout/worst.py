@@ -14,9 +14,9 @@ from torch import Tensor
 
 from farout.core import Detector, chunks
 from farout.detectors.panel import Panel
+from farout.given import Base, Bases, Inliers, Opponent, bases, got, opponent, standard
 from farout.registry import Registry
 from farout.search.catalog import SEARCHES
-from farout.search.given import Base, Bases, Inliers, Opponent, bases, got, opponent, standard
 from farout.search.objective import decoded, objective
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, walk

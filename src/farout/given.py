@@ -1,4 +1,4 @@
-"""What a user gives to a search, checked and made ready: a detector, what it is to vary, inliers."""
+"""What a user gives to `worst_case`, checked and made ready: a detector, what it is to vary, inliers."""
 
 from __future__ import annotations
 
