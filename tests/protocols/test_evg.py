@@ -1,5 +1,7 @@
 """What the protocol evg plans: which searches, on what, how long."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -67,6 +69,13 @@ def test_full_is_the_papers(weights):
     assert attack.variation.dim == 3 * 32 * 32
 
 
+def test_the_attack_knows_the_radius_of_its_box(weights):
+    made = study(weights, variations=["pixel", {"name": "pixel", "radius": 0.05, "label": "wide"}], control=False)
+    found = {e.tags["variation"]: e.cell for e in plan(made) if e.tags["role"] == "search"}
+    for label, radius in (("pixel", 0.01), ("wide", 0.05)):
+        assert found[label].variation.radius == found[label].search.radius == radius
+
+
 def test_chains_are_the_first_images_of_the_set(weights):
     cells = searches(plan(study(weights, chains=50, control=False, transfer=False)))
     assert {c.chains for c in cells} == {50, 40}  # the smaller set has no more
@@ -111,6 +120,9 @@ def test_only_the_detectors_asked_for(weights):
     for chosen in (["ebo"], ["msp", "mls"]):
         made.protocols[0].params["detectors"] = chosen
         assert {entry.tags["detector"] for entry in plan(made)} == set(chosen)
+    made.trials.append(dataclasses.replace(made.trials[0], seed=1, subjects=made.trials[0].subjects[:1]))
+    made.protocols[0].params["detectors"] = ["ebo"]  # only the first seed has it
+    assert {(entry.tags["detector"], entry.tags["seed"]) for entry in plan(made)} == {("ebo", "0")}
     made.protocols[0].params["detectors"] = ["eba"]
     with pytest.raises(ValueError, match=r"unknown detector to be searched against: 'eba'\. Did you mean 'ebo'"):
         plan(made)
@@ -132,6 +144,11 @@ def test_transfer_goes_to_all_others(weights):
         ({"variations": ["color", {"name": "color", "hue": [0, 0.1]}]}, "two variations are called 'color'"),
         ({"methods": ["hm"]}, "unknown search 'hm'"),
         ({"chains": 0}, "chains must be a positive integer, got 0"),
+        ({"chains": True}, "chains must be a positive integer, got True"),
+        ({"variations": [{"hue": [0, 1]}]}, "variations: expected a name, or a mapping with a name and settings"),
+        ({"methods": [3]}, "methods: expected a name, or a mapping with a name and settings, got 3"),
+        ({"detectors": "msp"}, "detectors must list the labels of one or more detectors, got 'msp'"),
+        ({"detectors": []}, "detectors must list the labels of one or more detectors"),
         ({"steps": "many"}, "steps must be a positive integer, got 'many'"),
         ({"standardize_on": "train"}, "standardize_on must be val or test"),
     ],
@@ -144,3 +161,9 @@ def test_wrong_settings(settings, message):
 def test_images_that_a_variation_cannot_vary(weights):
     with pytest.raises(ValueError, match=r"protocol evg: .*(drawn|SHAPES)"):
         plan(study(weights, variations=["attributes"]))
+
+
+def test_without_images_there_is_nothing_to_vary():
+    noise = farout.load("noise", limit=4)
+    with pytest.raises(ValueError, match="protocol evg: a search varies images, and noise has none"):
+        farout.stress(lambda images: images.mean((1, 2, 3)), noise, noise.subset([]), protocols="evg")

@@ -37,12 +37,6 @@ def test_one_in_five():
     assert torch.equal(after.z[:2], info.z[:2])
 
 
-def test_proposals_become_no_wider_than_at_first():
-    first = 0.7 / math.sqrt(12)
-    after, _ = step(EvolutionStrategy(), state([90], [first], [1.0]), [0.0])
-    torch.testing.assert_close(after.sigma, torch.tensor([first]))
-
-
 def test_begins_anew_when_proposals_are_too_fine():
     """2σ < 0.01 after narrowing: the next point is drawn uniformly and taken, though it scores higher."""
     fine = 0.0051 * torch.ones(1)

@@ -2,27 +2,33 @@
 
 import dataclasses
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save
 
 import farout
 from farout.networks import create, load_weights, save_weights
 from farout.protocols import plan
 from farout.search import MetropolisHastings
 from farout.study import engine, searching
+from farout.study.found import FoundImages
 from farout.study.results import Results, Row
+from farout.study.scoring import ScoreCell
 from farout.study.searching import FOUND, SearchWork
 from farout.study.spec import StudySpec
+from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.variations import Color
+from farout.study.workers import Pool, RunIsOver, worker_pool
+from farout.variations import Color, Composed
 
 CHAINS, STEPS = 300, 6
 
@@ -109,12 +115,6 @@ def test_the_pictures_are_of_the_lowest_and_of_the_first_chains(whole):
             assert np.array_equal(examples[f"{kind}_{key}"], bytes_)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_give_the_same_bytes(weights, whole, tmp_path, workers):
-    farout.run(spec(weights), tmp_path, workers=workers)
-    assert content(tmp_path) == content(whole)
-
-
 class Counting:
     """A watcher that adds up."""
 
@@ -127,56 +127,115 @@ class Counting:
     def advance(self, images: int, title: str) -> None:
         self.steps.append((title, images))
 
+    @property
+    def swept(self) -> int:
+        return sum(images for _, images in self.steps)
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_progress_is_told_within_a_chunk_and_adds_up(weights, tmp_path, workers, monkeypatch):
+
+def test_workers_give_the_same_bytes_and_tell_how_they_get_on(weights, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "LISTEN_SECONDS", 0.01)
     watcher = Counting()
-    farout.run(spec(weights, ["msp"], control=False), tmp_path, workers=workers, watcher=watcher)
-    assert sum(images for _, images in watcher.steps) == watcher.announced
+    farout.run(spec(weights), tmp_path, workers=2, watcher=watcher)
+    assert content(tmp_path) == content(whole)
+    assert watcher.swept == watcher.announced
+
+
+def test_progress_is_told_within_a_chunk_and_adds_up(weights, tmp_path):
+    watcher = Counting()
+    farout.run(spec(weights, ["msp"], control=False), tmp_path, watcher=watcher)
+    assert watcher.swept == watcher.announced
     searched = [images for title, images in watcher.steps if title.startswith("search") and images]
-    assert sum(searched) == CHAINS * (1 + STEPS)
-    if not workers:  # both chunks, at every step
-        assert searched == [256] * (1 + STEPS) + [CHAINS - 256] * (1 + STEPS)
+    assert searched == [256] * (1 + STEPS) + [CHAINS - 256] * (1 + STEPS)  # both chunks, at every step
 
 
-@pytest.mark.parametrize("stop", [2, 4, 7])
+def searched(weights, **evg):
+    """The work of the search against msp."""
+    entries = plan(from_spec(spec(weights, ["msp"], **evg)))
+    (work,) = [entry.cell.work([entry.cell]) for entry in entries if entry.tags["role"] == "search"]
+    return work
+
+
+def test_leaving_the_pool_ends_chunks_at_their_next_step(weights, whole, tmp_path):
+    """Ctrl-C does not wait for chains to end: they are kept where they are."""
+    shutil.copytree(whole, tmp_path / "run")
+    store = Store(tmp_path / "run").open()
+    work = searched(weights, steps=2_000)
+    with worker_pool(1, store, torch.device("cpu"), ()) as pool:
+        future = pool.submit(work, work.chunks[1])
+        while not list(pool.told()):
+            time.sleep(0.01)
+    assert isinstance(future.exception(), RunIsOver)
+    kept = store.kept(work.id, "walk-chains-256-300")
+    assert kept is None or kept["steps"] < 2_000
+
+
+def test_chunks_of_work_that_has_failed_are_not_begun(weights, whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    work, handed = searched(weights, steps=STEPS + 1), []
+    asked: list[int] = []
+
+    def submit(work, chunk):
+        handed.append(Future())
+        if len(handed) == 1:
+            handed[0].set_exception(ValueError("no"))
+        return handed[-1]
+
+    def told():  # asked once before the failure is taken in, then while the second chunk is waited for
+        asked.append(1)
+        if len(asked) == 2:
+            assert not handed[1].set_running_or_notify_cancel(), "it was begun"
+        return iter(())
+
+    pool = Pool(submit, told)
+    watcher, outcome, present = Counting(), engine.Outcome(), {need.id for need in work.requires}
+    store = Store(tmp_path / "run")
+    engine._Run([work], store, torch.device("cpu"), watcher, outcome, pool, 4, present).go()
+    assert outcome.failed == {work.id: "ValueError: no"}
+    assert watcher.swept == work.total_cost
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7])
 def test_interrupted_in_the_middle_of_a_chunk_and_continued(weights, whole, tmp_path, monkeypatch, stop):
-    """What was kept is not searched again, and the finds are the same."""
+    """Twice; what was kept is not searched again, and the finds are the same."""
     calls = []
     original = MetropolisHastings.step
 
     def step(self, *args):
         calls.append(1)
-        if len(calls) == stop:
+        if len(calls) in (stop, stop + 3):
             raise KeyboardInterrupt
         return original(self, *args)
 
     monkeypatch.setattr(MetropolisHastings, "step", step)
-    with pytest.raises(KeyboardInterrupt):
-        farout.run(spec(weights), tmp_path)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            farout.run(spec(weights), tmp_path)
     assert list(tmp_path.glob("partial/*/walk-*.safetensors"))
-    farout.run(spec(weights), tmp_path)
+    watcher = Counting()
+    farout.run(spec(weights), tmp_path, watcher=watcher)
+    assert watcher.swept == watcher.announced
     chunks = 2 * (2 + 1)  # two detectors; the outliers fill two chunks, the inliers one
-    assert len(calls) == 1 + chunks * STEPS
+    assert len(calls) == 2 + chunks * STEPS
     assert content(tmp_path) == content(whole)
     assert not list(tmp_path.glob("partial/*"))
 
 
-def test_a_damaged_chunk_is_searched_again(weights, whole, tmp_path, monkeypatch):
-    original = MetropolisHastings.step
+@pytest.mark.parametrize("left", [b"cut off", save({"steps": np.array(3), "state:speed": np.zeros(256)})])
+def test_a_chunk_that_cannot_be_read_is_searched_again(weights, whole, tmp_path, left):
+    """A damaged file, and one that another version of farout may have left."""
+    shutil.copytree(whole, tmp_path / "run")
+    cell = rows(whole, "search")["msp"].cell
+    shutil.rmtree(tmp_path / "run" / "cells" / cell)
+    (Store(tmp_path / "run").scratch(cell) / "walk-chains-0-256.safetensors").write_bytes(left)
+    farout.run(spec(weights), tmp_path / "run")
+    assert content(tmp_path / "run") == content(whole)
 
-    def broken(self, state, *args):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(MetropolisHastings, "step", broken)
-    with pytest.raises(KeyboardInterrupt):
-        farout.run(spec(weights), tmp_path)
-    (kept,) = tmp_path.glob("partial/*/walk-*.safetensors")
-    kept.write_bytes(kept.read_bytes()[:100])
-    monkeypatch.setattr(MetropolisHastings, "step", original)
-    farout.run(spec(weights), tmp_path)
-    assert content(tmp_path) == content(whole)
+def test_what_a_dying_worker_takes_away_need_not_be_swept(tmp_path, monkeypatch):
+    store = Store(tmp_path).open()
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: iter([self / "partial" / ".gone"]))
+    with store.lock():
+        assert not list((tmp_path / "partial").iterdir())
 
 
 def test_a_detector_that_fails_in_the_search_fails_alone(weights, tmp_path):
@@ -188,22 +247,29 @@ def test_a_detector_that_fails_in_the_search_fails_alone(weights, tmp_path):
             mean = images.mean((1, 2, 3))
             return torch.where(mean < 0.25, torch.nan, mean)
 
-    study = spec(weights, ["msp", "dark_is_nan"])
-    result = farout.run(study, tmp_path)
+    watcher = Counting()
+    result = farout.run(spec(weights, ["msp", "dark_is_nan"]), tmp_path, watcher=watcher)
+    assert watcher.swept == watcher.announced
     failed = [row for row, _ in Results(tmp_path).failures().values()]
     assert {row.tags["detector"] for row in failed if row.tags["role"] == "search"} == {"dark_is_nan"}
     assert any("dark_is_nan gave" in why and "color" in why for why in result.outcome.failed.values())
     assert "msp" in rows(tmp_path, "search")
 
 
-def test_what_decides_a_search_is_in_its_identity(weights):
-    def searched(**changes):
-        entries = plan(from_spec(spec(weights, ["msp"], **changes)))
-        (found,) = [entry.cell.id for entry in entries if entry.tags["role"] == "search"]
-        return found
+def test_what_cannot_be_shown_fails_alone(weights, tmp_path, monkeypatch):
+    def unshown(images):
+        raise ValueError("no pictures today")
 
-    first = searched()
-    assert searched() == first
+    monkeypatch.setattr(searching, "thumbnails", unshown)
+    result = farout.run(spec(weights, ["msp"], chains=20, transfer=False), tmp_path)
+    assert list(result.outcome.failed.values()) == ["ValueError: no pictures today"] * 2
+    assert not rows(tmp_path, "search")
+    assert rows(tmp_path, "outliers")
+
+
+def test_what_decides_a_search_is_in_its_identity(weights):
+    first = searched(weights).id
+    assert searched(weights).id == first
     changes = [
         {"steps": STEPS + 1},
         {"chains": CHAINS - 1},
@@ -212,11 +278,11 @@ def test_what_decides_a_search_is_in_its_identity(weights):
         {"standardize_on": "test"},
     ]
     for change in changes:
-        assert searched(**change) != first, change
-    assert searched(variations=[{"name": "color", "label": "hues"}]) == first
+        assert searched(weights, **change).id != first, change
+    assert searched(weights, variations=[{"name": "color", "label": "hues"}]).id == first
 
 
-def test_a_variation_that_cannot_travel_stays_here(weights):
+def test_a_variation_that_cannot_travel_stays_here(weights, monkeypatch):
     class Local(farout.Variation):
         dim = 1
 
@@ -224,8 +290,19 @@ def test_a_variation_that_cannot_travel_stays_here(weights):
             return base
 
     (cell, *_) = [e.cell for e in plan(from_spec(spec(weights))) if isinstance(e.cell, searching.SearchCell)]
-    assert SearchWork((cell,)).portable
-    assert not SearchWork((dataclasses.replace(cell, variation=Local()),)).portable
+
+    def travels(variation):
+        changed = dataclasses.replace(cell, variation=variation)
+        found = ScoreCell(cell.subject, FoundImages(changed, (3, 32, 32)))
+        assert SearchWork((changed,)).portable == found.work([found]).portable
+        return SearchWork((changed,)).portable
+
+    assert travels(cell.variation)
+    assert not travels(Local())
+    Local.__module__, Local.__qualname__ = "__main__", "Local"
+    monkeypatch.setattr(sys.modules["__main__"], "Local", Local, raising=False)
+    assert not travels(Local())  # a worker's main module is another
+    assert not travels(Composed(of=[Local(), Color()]))
 
 
 PLUGIN = """
@@ -249,37 +326,26 @@ inliers: {test: {name: toy, limit: 100}}
 outliers: [{name: toy, split: test/ood_cls, limit: 300}]
 detectors: [slow]
 budget: full
-protocols: [{name: evg, variations: [color, affine], chains: 300, steps: 30}]
+protocols: [{name: evg, variations: [color], chains: 300, steps: 15, control: false}]
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_killed_within_chunks_and_continued_gives_the_same_bytes(tmp_path):
-    (tmp_path / "study.yaml").write_text(STUDY)
-    (tmp_path / "slow.py").write_text(PLUGIN)
-
-    def start(out: Path) -> subprocess.Popen:
-        command = [sys.executable, "-m", "farout", "run", "study.yaml", "--out", str(out), "--workers", "2"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen([*command, "--plugin", "slow.py"], cwd=tmp_path, env=environment)
-
-    assert start(tmp_path / "whole").wait(300) == 0
-    moments, within = random.Random(0), 0
-    while within < 4:
-        process = start(tmp_path / "run")
-        known = set((tmp_path / "run").glob("partial/*/walk-*"))
-        while process.poll() is None and not set((tmp_path / "run").glob("partial/*/walk-*")) - known:
-            time.sleep(0.01)
-        time.sleep(moments.uniform(0, 0.3))
-        process.kill()
-        process.wait(60)
-        kept = list((tmp_path / "run").glob("partial/*/walk-*"))
-        if not kept:
-            break
-        within += 1
-    assert within >= 2, "the kills came too late"
-    assert start(tmp_path / "run").wait(300) == 0
+def test_killed_within_chunks_and_continued_without_workers_gives_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "KEEP_SECONDS", searching.KEEP_SECONDS)  # the plugin changes it here too
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(STUDY)
+    Path("slow.py").write_text(PLUGIN)
+    command = [sys.executable, "-m", "farout", "run", "study.yaml", "--out", "run", "--plugin", "slow.py"]
+    process = subprocess.Popen([*command, "--workers", "2"], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while not list(Path("run").glob("partial/*/walk-*")):
+        assert process.poll() is None, "it ended before anything was kept"
+        time.sleep(0.01)
+    process.kill()
+    process.wait(60)
+    for out in ("run", "whole"):
+        farout.run("study.yaml", out, plugins=("slow.py",))
     expected, found = content(tmp_path / "whole"), content(tmp_path / "run")
     assert expected.keys() == found.keys()
     assert [name for name in expected if expected[name] != found[name]] == []

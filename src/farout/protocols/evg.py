@@ -78,15 +78,17 @@ class Evg(Protocol):
         detectors: Sequence[str] | None = None,
     ) -> None:
         """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
-        chains, steps: as many, where the budget allows it; its own by default. control: search on inliers too.
-        transfer: show every detector what was found against the others. detectors: labels of those to be searched
-        against; all by default.
+        chains, steps: as many, where the budget allows it, the l_inf attack's steps too; its own by default.
+        control: search on inliers too. transfer: show every detector what was found against the others.
+        detectors: labels of those to be searched against, and to judge what was found; all by default.
         """
         for what, number in (("chains", chains), ("steps", steps)):
-            if number is not None and (not isinstance(number, int) or number < 1):
+            if number is not None and (type(number) is not int or number < 1):
                 raise ValueError(f"{what} must be a positive integer, got {number!r}")
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
+        if isinstance(detectors, str) or detectors == []:
+            raise ValueError(f"detectors must list the labels of one or more detectors, got {detectors!r}")
         self.variations = _made("variations", VARIATIONS, variations)
         self.methods = _made("methods", SEARCHES, methods)
         self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
@@ -103,7 +105,14 @@ class Evg(Protocol):
 
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
+        self._check_detectors(study)
         return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
+
+    def _check_detectors(self, study: Study) -> None:
+        known = {subject.label for trial in study.trials for subject in trial.subjects}
+        for label in self.detectors or ():
+            if label not in known:
+                raise unknown("detector to be searched against:", label, known)
 
     def cuts(self, study: Study) -> list[str]:
         effort, told = self._effort(study.budget), []
@@ -132,6 +141,8 @@ class Evg(Protocol):
         """The variation for this trial's images, tried on one of each set."""
         suited = variation.suited(trial.inliers.test.about.shape)
         for images in (trial.inliers.test, *trial.outliers.values()) if suited.conditional else ():
+            if not images.about.total:
+                raise ValueError(f"a search varies images, and {images.about.name} has none")
             suited.base(trial.stressed(images, None).load(), [0])
         return suited
 
@@ -142,7 +153,9 @@ def _made(what: str, registry: Registry[T], items: Sequence[Named]) -> dict[str,
         raise ValueError(f"{what} must list one or more of {', '.join(registry.names())}, got {items!r}")
     made: dict[str, T] = {}
     for item in items:
-        settings = {"name": item} if isinstance(item, str) else dict(item)
+        settings = {"name": item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
+        if "name" not in settings:
+            raise ValueError(f"{what}: expected a name, or a mapping with a name and settings, got {item!r}")
         thing = registry.create(settings.pop("name"), **{k: v for k, v in settings.items() if k != "label"})
         label = settings.get("label") or thing.label  # type: ignore[attr-defined]
         if label in made:
@@ -157,7 +170,8 @@ class _Plan:
     def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:
         self.protocol, self.trial, self.effort = protocol, trial, effort
         self.inliers = trial.stressed(trial.inliers.test, effort.inliers)
-        self.subjects = _chosen(trial.subjects, protocol.detectors)
+        chosen = protocol.detectors
+        self.subjects = [subject for subject in trial.subjects if chosen is None or subject.label in chosen]
         val = trial.inliers.val if protocol.standardize_on == "val" else None
         self.reference, self.split = (val, "val") if val else (self.inliers, "test")
 
@@ -198,8 +212,8 @@ class _Plan:
 
     def _methods(self, variation: Variation) -> Iterator[tuple[str, Search, int]]:
         if variation.name == "pixel":
-            steps = self.effort.attack_steps
-            attack = SEARCHES.create("zeroth_order", halve_every=max(1, steps // HALVINGS))
+            steps, radius = self.effort.attack_steps, variation.params["radius"]
+            attack = SEARCHES.create("zeroth_order", halve_every=max(1, steps // HALVINGS), radius=radius)
             yield attack.name, attack, steps
         else:
             yield from ((label, search, self.effort.steps) for label, search in self.protocol.methods.items())
@@ -221,14 +235,3 @@ class _Plan:
     def _entry(self, subject: Subject, cell: Any, **tags: str) -> Entry:
         who = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
         return Entry(self.protocol.name, cell, {**who, **tags})
-
-
-def _chosen(subjects: Sequence[Subject], labels: Sequence[str] | None) -> list[Subject]:
-    """The detectors that are searched against."""
-    if labels is None:
-        return list(subjects)
-    known = [subject.label for subject in subjects]
-    for label in labels:
-        if label not in known:
-            raise unknown("detector to be searched against:", label, known)
-    return [subject for subject in subjects if subject.label in labels]

@@ -73,12 +73,9 @@ class EvolutionStrategy(Search):
         found = score(proposed)
         taken = (found <= state.score) | (state.age == 0)
         z, lowest = torch.where(taken[:, None], proposed, state.z), torch.where(taken, found, state.score)
-        sigma = torch.where(drawing, state.sigma, self._adapted(state.sigma, found < state.score, space))
+        adapted = state.sigma * torch.where(found < state.score, self.factor, self.factor**-0.25)
+        sigma = torch.where(drawing, state.sigma, adapted.to(state.sigma))
         return self._after(EvolutionState(z, lowest, sigma, state.age + 1), space), Info(proposed, found, taken)
-
-    def _adapted(self, sigma: Tensor, fell: Tensor, space: Space) -> Tensor:
-        """Wider after a fall, up to where proposals began; narrower otherwise."""
-        return (sigma * torch.where(fell, self.factor, self.factor**-0.25)).clamp(max=self.sigma * space.spread)
 
     def _after(self, state: EvolutionState, space: Space) -> EvolutionState:
         """The same, or about to begin anew."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -113,7 +115,6 @@ class _Active:
     def __init__(self, work: Work, store: Store, device: torch.device) -> None:
         self.work, self.store = work, store
         self.job: Job = work.prepare(store, device)
-        self.title = work.cells[0].title
         self.missing = {str(chunk): chunk for chunk in work.chunks}
         self.unsaved: dict[str, Arrays] = {}
         self.saved_at = self.started_at = time.monotonic()
@@ -163,7 +164,9 @@ class _Run:
         self.pool, self.window = pool, window
         self.pending: dict[Future[Arrays], tuple[_Active, str]] = {}
         self.told: dict[tuple[str, str], int] = {}
-        """Per chunk under way, how many of its images the watcher has heard of."""
+        """Per chunk at a worker, how many of its images the watcher has heard of."""
+        self.swept: Counter[str] = Counter()
+        """The same per work."""
 
     def go(self) -> None:
         """Keep the window full of chunks until all work is finished; whatever happens, keep what is done."""
@@ -211,7 +214,7 @@ class _Run:
         except Exception:
             self._fail(work, traceback.format_exc())
             return None
-        self.watcher.advance(active.resume(), work.cells[0].title)
+        self._advance(work, active.resume())
         if not active.missing:
             self._finish(active)
         return active
@@ -224,16 +227,19 @@ class _Run:
             need = next(need for need in cell.requires if need.id in lost)
             self._record_failure(cell, f"{need.title} failed: {self.outcome.failed[need.id]}")
         rest = [cell for cell in work.cells if cell.id not in {other.id for other in hit}]
-        if rest:
-            self.waiting.insert(0, rest[0].work(rest))
-        else:
-            self.watcher.advance(work.total_cost, work.cells[0].title)
+        left = [rest[0].work(rest)] if rest else []
+        self.waiting[:0] = left
+        self.watcher.advance(work.total_cost - sum(other.total_cost for other in left), work.cells[0].title)
+
+    def _advance(self, work: Work, images: int) -> None:
+        """Tell the watcher."""
+        self.swept[work.id] += images
+        self.watcher.advance(images, work.cells[0].title)
 
     def _here(self, active: _Active, name: str) -> None:
         """Compute a chunk in this process."""
-        title = active.title
         try:
-            results = active.job.run(active.missing[name], lambda images: self.watcher.advance(images, title))
+            results = active.job.run(active.missing[name], partial(self._advance, active.work))
         except Exception:
             self._fail(active.work, traceback.format_exc())
             return
@@ -261,7 +267,7 @@ class _Run:
                 continue
             chunk: Chunk = active.missing[name]
             rest = active.work.cost(chunk) - self.told.pop((active.work.id, name))
-            self.watcher.advance(rest, active.title)
+            self._advance(active.work, rest)
             self._take(active, name, results)
 
     def _listen(self) -> None:
@@ -270,7 +276,7 @@ class _Run:
         for work, chunk, images in self.pool.told():
             if (work, chunk) in self.told and work in self.active:
                 self.told[work, chunk] += images
-                self.watcher.advance(images, self.active[work].title)
+                self._advance(self.active[work].work, images)
 
     def _take(self, active: _Active, name: str, results: Arrays) -> None:
         active.take(name, results)
@@ -301,10 +307,14 @@ class _Run:
         return record
 
     def _fail(self, work: Work, why: str) -> None:
-        """All of the work failed; its finished chunks are kept for the next try."""
+        """All of the work failed; its finished chunks are kept for the next try, those not yet begun are left."""
         active = self.active.pop(work.id, None)
         if active is not None:
             active.flush()
+        for future, (of, _) in self.pending.items():
+            if of is active:
+                future.cancel()
+        self._advance(work, work.total_cost - self.swept[work.id])
         for cell in work.cells:
             self._record_failure(cell, why)
 

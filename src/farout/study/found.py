@@ -24,7 +24,7 @@ class FoundImages(ImageSource):
     search: SearchCell
     shape: tuple[int, int, int]
 
-    @property
+    @cached_property
     def portable(self) -> bool:  # type: ignore[override]
         return self.search.work([self.search]).portable
 

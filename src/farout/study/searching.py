@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,10 +127,9 @@ class SearchWork(Work):
 def _travels(cell: SearchCell) -> bool:
     """Can the user's variation and search be sent to another process?"""
     try:
-        pickle.dumps((cell.variation, cell.search))
+        return b"__main__" not in pickle.dumps((cell.variation, cell.search))  # workers have another main module
     except Exception:
         return False
-    return all(type(part).__module__ != "__main__" for part in (cell.variation, cell.search))
 
 
 class SearchJob(Job):
@@ -194,7 +194,12 @@ class SearchJob(Job):
 
     def _resumed(self, chunk: Chunk) -> Walk | None:
         kept = self.store.kept(self.work.id, _name(chunk))
-        return None if kept is None else Walk.from_arrays(kept, self.search, self.device)
+        if kept is None:
+            return None
+        try:
+            return Walk.from_arrays(kept, self.search, self.device)
+        except (KeyError, TypeError):  # another version of farout kept other things
+            return None
 
     def _arrays(self, latest: Walk) -> Arrays:
         found = {
@@ -211,7 +216,10 @@ class SearchJob(Job):
         return {*PER_CHAIN, *LATENTS} <= results.keys()
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
-        yield self.cell.id, self._record()
+        try:
+            yield self.cell.id, self._record()
+        except Exception:
+            yield self.cell.id, traceback.format_exc()
 
     def _record(self) -> Record:
         parts = [self.found[start] for start in sorted(self.found)]

@@ -72,7 +72,7 @@ class Store:
         """Remove what runs that were killed had not finished writing."""
         for place in (".*-????????????????????????????????", "cells/.*", "failures/.*", "partial/*/.*"):
             for path in self.root.glob(place):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     # Records
 

@@ -53,7 +53,8 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
     """A pool of worker processes. Results do not depend on how many there are."""
     context = multiprocessing.get_context("spawn")
     words: Any = context.Queue()
-    arguments = (str(store.root), str(device), plugins, words)
+    over = context.RawValue("b", False)  # without a lock, which a worker that is killed might hold
+    arguments = (str(store.root), str(device), plugins, words, over)
     with _environment(WORKER_ENVIRONMENT):
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
         packed: dict[str, bytes] = {}
@@ -68,6 +69,7 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
         try:
             yield Pool(lambda work, chunk: pool.submit(_run, work.id, pickled(work), chunk), lambda: _heard(words))
         finally:
+            over.value = True
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -82,13 +84,14 @@ def _heard(words: Any) -> Iterator[Told]:
 _store: Store
 _device: torch.device
 _words: Any
+_over: Any
 _jobs: dict[str, Job] = {}
 """The work this worker has made ready lately."""
 
 
-def _start(root: str, device: str, plugins: tuple[str, ...], words: Any) -> None:
+def _start(root: str, device: str, plugins: tuple[str, ...], words: Any, over: Any) -> None:
     """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
-    global _store, _device, _words
+    global _store, _device, _words, _over
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -96,7 +99,7 @@ def _start(root: str, device: str, plugins: tuple[str, ...], words: Any) -> None
     torch.set_num_threads(1)
     for plugin in plugins:
         load_plugin(Path(plugin))
-    _store, _device, _words = Store(root), torch.device(device), words
+    _store, _device, _words, _over = Store(root), torch.device(device), words, over
     words.cancel_join_thread()  # what nobody listens to any more need not be said
 
 
@@ -111,7 +114,17 @@ def _run(work_id: str, packed: bytes, chunk: Chunk) -> Arrays:
             del _jobs[next(iter(_jobs))]
         work: Work = pickle.loads(packed)
         _jobs[work_id] = work.prepare(_store, _device)
-    return _jobs[work_id].run(chunk, lambda images: _words.put(Told(work_id, str(chunk), images)))
+
+    def progress(images: int) -> None:
+        if _over.value:
+            raise RunIsOver
+        _words.put(Told(work_id, str(chunk), images))
+
+    return _jobs[work_id].run(chunk, progress)
+
+
+class RunIsOver(Exception):
+    """The parent has been stopped: nobody waits for this chunk any more."""
 
 
 @contextmanager
