@@ -68,3 +68,32 @@ def test_what_a_detector_reads_from_outside_is_part_of_its_identity(identities, 
 def test_a_network_that_a_class_holds_is_part_of_its_identity(identities):
     (before, _), (same, _), (after, _) = identities(), identities(), identities(weight=4)
     assert before["code"]["holds"] == same["code"]["holds"] != after["code"]["holds"]
+
+
+FACTORY = """
+from dataclasses import dataclass, field
+
+import farout
+
+
+@dataclass(kw_only=True)
+class Bounded(farout.Variation):
+    bounds: list = field(default_factory=lambda: [0, {most}])
+    dim = 1
+
+    def decode(self, z, base):
+        return base + z
+"""
+
+
+def test_a_dataclass_with_a_default_factory_is_the_same_in_every_process(tmp_path):
+    """What `dataclass` writes holds functions that cannot be told; the class's own source says it all."""
+
+    def told(folder: str, most: int) -> object:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "bounded.py").write_text(FACTORY.format(most=most))
+        return load_plugin(tmp_path / folder / "bounded.py").Bounded().identity()
+
+    first, same, other = told("a", 1), told("b", 1), told("c", 2)
+    assert first == same
+    assert first != other

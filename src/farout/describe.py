@@ -166,8 +166,13 @@ def _functions(members: Iterable[object]) -> Iterator[FunctionType]:
     for member in members:
         for name in ("__func__", "fget", "fset", "func"):  # static and class methods, properties, cached ones
             member = getattr(member, name, None) or member
-        if isinstance(member, FunctionType):
+        if isinstance(member, FunctionType) and not _generated(member):
             yield inspect.unwrap(member)
+
+
+def _generated(function: FunctionType) -> bool:
+    """Has `dataclass` written it? Then what it does follows from the class's own source."""
+    return function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
 
 
 def _read(function: FunctionType, found: dict[tuple[FunctionType, str], Json]) -> None:

@@ -48,7 +48,8 @@ class Result:
         found = {table.name: table.frame for table in tables(self.results)}
         if not found:
             raise ValueError(f"there is no table, for want of results: {text(self.results)}")
-        name = name or self.results.protocols[0].name
+        first = self.results.protocols[0].name
+        name = name or (first if first in found else next(iter(found)))
         if name not in found:
             raise unknown("table", name, found)
         return found[name]

@@ -166,3 +166,14 @@ def test_cold_chains_only_descend():
 def test_impossible_settings(setting, message):
     with pytest.raises(ValueError, match=message):
         MetropolisHastings(**setting)
+
+
+def test_a_proposal_that_is_clamped_back_to_where_the_chain_stands_is_no_move():
+    """In a corner, a proposal that leads outwards on all coordinates is taken, and nothing has moved."""
+    space, chains = Space(2), 4_000
+    state = MHState(torch.zeros(chains, 2), torch.zeros(chains).double())
+    flat = MetropolisHastings()
+    after, info = flat.step(state, space, lambda z: torch.zeros(len(z)).double(), rng.generator(0, "corner"))
+    moved = (after.z != 0).any(1)
+    assert torch.equal(info.moved, moved)
+    assert abs(moved.double().mean() - 3 / 4) < 4 * (3 / 16 / chains) ** 0.5  # one in four leads outwards on both

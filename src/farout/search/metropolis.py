@@ -60,4 +60,4 @@ class MetropolisHastings(Search):
         luck = torch.rand(len(found), generator=rng, dtype=torch.float64).to(found.device)
         taken = luck.log() < (state.score - found) / self.temperature
         z, lowest = torch.where(taken[:, None], proposed, state.z), torch.where(taken, found, state.score)
-        return MHState(z, lowest), Info(proposed, found, taken)
+        return MHState(z, lowest), Info(proposed, found, taken & (proposed != state.z).any(1))
