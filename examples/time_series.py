@@ -56,9 +56,10 @@ def beats(count, seed, sick=False):
     return start + end + 0.02 * torch.randn(start.shape, generator=rng)
 
 
-def recorded(beats, seed):
-    """The beats as they come, under all conditions: a detector that fails has met such recordings."""
-    return Recording().decode(torch.rand(len(beats), 4, generator=torch.Generator().manual_seed(seed)), beats)
+def recorded(beats, seed, variation=None):
+    """The beats as they come, under random conditions: a detector that fails has met such recordings."""
+    z = torch.rand(len(beats), 4, generator=torch.Generator().manual_seed(seed))
+    return (variation or Recording()).decode(z, beats)
 
 
 def shown(conditions):
@@ -66,7 +67,7 @@ def shown(conditions):
 
 
 def main(chains=64, steps=150, seed=0):
-    """AUROC of two detectors, clean and at worst, and what was found: by detector and weakest gain."""
+    """AUROC of two detectors on sick beats, recorded at random and at worst; returns what was found."""
     train, val, test = (recorded(beats(count, seed + i), seed + i) for i, count in enumerate((500, 300, 1000)))
     sick, well, found = beats(chains, seed + 3, sick=True), beats(chains, seed + 4), {}
     for name, model in {"PCA": PCA(), "KNN": KNN()}.items():
@@ -76,18 +77,21 @@ def main(chains=64, steps=150, seed=0):
             return model.decision_function(signals.numpy().astype(np.float64))
 
         healthy = score(test)
-        print(f"{name}: clean AUROC {auroc(healthy, score(recorded(sick, seed + 3))):.3f}, with gains from 0.3 to 1.7")
-        for variation in (Recording(weakest=0.7), Recording()):
+        for variation in (Recording(weakest=0.7), Recording(weakest=0.3)):
             worst, best = (
                 farout.worst_case(score, variation, base, inliers=val, steps=steps, seed=seed) for base in (sick, well)
             )
             found[name, variation.weakest] = worst
-            print(f"  gain from {variation.weakest}: worst-case AUROC {auroc(healthy, worst.scores):.3f}", end="")
+            clean = auroc(healthy, score(recorded(sick, seed + 3, variation)))
+            print(f"{name}, gains from {variation.weakest}: AUROC {clean:.3f} as recorded at random,", end=" ")
             # a minimum over many queries is low for anybody: the control is the same search on healthy beats
-            print(f" ({auroc(best.scores, worst.scores):.3f} against healthy beats searched likewise)")
+            print(f"{auroc(healthy, worst.scores):.3f} in the worst case;", end=" ")
+            print(f"{auroc(best.scores, worst.scores):.3f} against healthy beats searched likewise")
             below = f"{min_rank(healthy, worst.scores):.0f} of {len(test)}"
             lowest = variation.conditions(worst.latents[[worst.scores.argmin()]])
-            print(f"    {below} healthy beats look healthier than the worst:", shown(lowest))
+            print(f"  the most normal sick beat scores above {below} healthy ones:", shown(lowest))
+    print("A weak recording hides a sick heart from a threshold on the score, though healthy beats recorded likewise")
+    print("score lower still: it is the gain that misleads these detectors.")
     return found
 
 

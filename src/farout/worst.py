@@ -96,8 +96,8 @@ def worst_case(
     Ctrl-C ends the search early and returns what was found so far.
     """
     hunted, search = _made(variation, VARIATIONS, Variation), _made(method, SEARCHES, Search)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
     foe, varied = opponent(detector), bases(hunted, base)
     place = torch.device(device or foe.device or varied.device or "cpu")
     std = standard(foe, inliers, varied, seed, place)

@@ -141,7 +141,10 @@ def test_transfer_goes_to_all_others(weights):
         ({"variations": [{"name": "color", "heu": [0, 1]}]}, "Did you mean 'hue'"),
         ({"variations": "color"}, "variations must list one or more of"),
         ({"variations": []}, "variations must list one or more of"),
-        ({"variations": ["color", {"name": "color", "hue": [0, 0.1]}]}, "two variations are called 'color'"),
+        (
+            {"variations": ["color", {"name": "color", "hue": [0, 0.1]}]},
+            "two variations are called 'color'; tell them apart",
+        ),
         ({"methods": ["hm"]}, "unknown search 'hm'"),
         ({"chains": 0}, "chains must be a positive integer, got 0"),
         ({"chains": True}, "chains must be a positive integer, got True"),

@@ -143,6 +143,25 @@ def test_methods_have_lines_and_share_what_only_one_of_them_searched(tmp_path: P
     assert list(frame["worst"]) == pytest.approx([0.4, 0.8, 0.3, 0.8])
 
 
+def test_what_is_less_normal_than_clean_is_not_the_worst(tmp_path: Path) -> None:
+    """Chains that begin at random need not come as low as the outlier was."""
+    run = Written(tmp_path)
+    run.scored(A, "inliers", INLIERS).scored(A, "outliers", [2.5] * 5, outliers="odd")
+    run.searched(A, "odd", "affine, nearest", "mh", [6.5] * 5)
+    frame = table(run.results(), "evg_auroc")
+    assert list(frame[["clean", "affine, nearest", "worst"]].iloc[0]) == pytest.approx([0.3, 0.7, 0.3])
+
+
+def test_the_overview_shows_the_control_of_what_came_lowest(tmp_path: Path) -> None:
+    run = Written(tmp_path)
+    run.scored(A, "inliers", INLIERS).scored(A, "outliers", [9.5] * 5, outliers="odd")
+    for variation, found, control in (("color", 4.5, [1.5, 8.5]), ("affine, nearest", 2.5, [0.5, 1.5, 2.5, 8.5])):
+        run.searched(A, "odd", variation, "mh", [found] * 5)
+        run.searched(A, "", variation, "mh", control)
+    frame = table(run.results(), "evg_auroc")
+    assert list(frame[["worst", "both_searched"]].iloc[0]) == pytest.approx([0.3, (2 + 0.5) / 4])
+
+
 def test_lines_of_an_outlier_set_stay_together(tmp_path: Path) -> None:
     run = Written(tmp_path)
     for who, found in ((A, {"far": 5.5, "near": 1.5}), (B, {"far": 7.5, "near": 0.5})):

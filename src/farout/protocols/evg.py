@@ -159,7 +159,7 @@ def _made(what: str, registry: Registry[T], items: Sequence[Named]) -> dict[str,
         thing = registry.create(settings.pop("name"), **{k: v for k, v in settings.items() if k != "label"})
         label = settings.get("label") or thing.label  # type: ignore[attr-defined]
         if label in made:
-            raise ValueError(f"two {what} are called {label!r}; give each a label:")
+            raise ValueError(f"two {what} are called {label!r}; tell them apart: {{name: {label}, …, label: another}}")
         made[label] = thing
     return made
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from farout.protocols.evg_found import NONE, Found, Reading, Scored, What, bounds, interval, methods, span, titled
 from farout.protocols.summary import Table
 
-TAKEN = ("network", "seed", "detector", "outliers", "method", "clean", "worst")
+TAKEN = ("network", "seed", "detector", "outliers", "method", "clean", "worst", "both_searched")
 """Columns that are no variation."""
 
 
@@ -27,6 +28,7 @@ def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
     tried = methods(reading.found)
     compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
     found = {(one.who, one.what): one for one in reading.found}
+    controlled = any(len(one.control) for one in reading.found)
     for who, outliers in reading.known:
         for method in compared or [""]:
             line: dict[str, Any] = {**who._asdict(), "outliers": outliers, **({"method": method} if compared else {})}
@@ -34,7 +36,21 @@ def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
             used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
             for variation, what in used.items():
                 line |= _bounds(_column(variation), found.get((who, what)))
-            yield line | ({"worst": float(np.min([line[_column(name)] for name in tried]))} if tried else {})
+            line |= _worst(line, tried)
+            yield line | (_both_searched([found.get((who, what)) for what in used.values()]) if controlled else {})
+
+
+def _worst(line: dict[str, Any], variations: Iterable[str]) -> dict[str, float]:
+    """The lowest AUROC of a line: chains begin at random, so what was found may be less normal than what was clean."""
+    columns = [_column(name) for name in variations]
+    return {"worst": float(np.min([line[name] for name in ("clean", *columns)]))} if columns else {}
+
+
+def _both_searched(found: list[Found | None]) -> dict[str, float]:
+    """Of the variation that came lowest, AUROC against inliers that were searched likewise."""
+    there = [one for one in found if one is not None]
+    lowest = min(there, key=lambda one: one.auroc.value, default=None)
+    return {"both_searched": interval(lowest.control, lowest.scores).value if lowest else nan}
 
 
 def _bounds(name: str, one: Scored | None) -> dict[str, float]:
@@ -58,12 +74,20 @@ def _best_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _caption(reading: Reading) -> str:
     counts = (len(one.inliers) for one in [*reading.clean.values(), *reading.found])
-    caption = f"AUROC against {span(counts)} inliers as they are, with its 95 % interval (DeLong): of the outliers as "
-    caption += "they are (clean), and of the most normal variation of each that was found. 0.5 is chance; below, what "
-    caption += "was found looks more normal than inliers. "
+    caption = (
+        f"AUROC against {span(counts)} inliers as they are, with its 95 % interval (DeLong): of the varied outliers as "
+        "they are (clean), and of the most normal variation of each that was found. 0.5 is chance; below, what was "
+        "found looks more normal than inliers. "
+    )
     if not reading.found:
         return caption + "No search has ended yet."
+    caption += "Chains begin at random variations, and the outlier as it is need not be among what they try. "
     caption += "worst: the lowest of the line. "
+    if any(len(one.control) for one in reading.found):
+        caption += (
+            "both_searched: of the variation that came lowest, against inliers searched likewise; what is left of the "
+            "drop there is not due to the search alone. "
+        )
     return caption + f"{_effort(reading.found)} The interval is that of these images; a longer search comes lower."
 
 

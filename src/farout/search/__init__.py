@@ -5,16 +5,20 @@ from farout.search.coordinate import CoordinateDescent
 from farout.search.evolution import EvolutionStrategy
 from farout.search.metropolis import MetropolisHastings
 from farout.search.random_search import RandomSearch
-from farout.search.search import Search
+from farout.search.search import Info, Score, Search
+from farout.search.space import Space
 from farout.search.zeroth_order import ZerothOrder
 
 __all__ = [
     "SEARCHES",
     "CoordinateDescent",
     "EvolutionStrategy",
+    "Info",
     "MetropolisHastings",
     "RandomSearch",
+    "Score",
     "Search",
+    "Space",
     "ZerothOrder",
     "create",
     "names",

@@ -47,6 +47,9 @@ class Info(NamedTuple):
 class Search(ABC):
     """How the lowest score is looked for. Settings are its fields; chains are rows and know nothing of each other.
 
+    One of your own sets `state`, a NamedTuple of tensors with at least `z` and `score`, and writes `init` and `step`; a
+    step calls `score(latents)` and returns the new state and an `Info`: see random_search.py, the shortest.
+
     Scores are raw: `scaled` fits settings that are meant for standardized scores to a detector. `init` and `step` are
     pure: the same state, score function and generator give the same step. Draw from `rng` on the CPU and move what was
     drawn to the state's device, so that a chain takes the same path on any.

@@ -34,7 +34,10 @@ class FoundImages(ImageSource):
 
     @cached_property
     def about(self) -> About:
-        name = f"what was found against {self.search.subject.label} in {self.search.variation.name}"
+        of = f"{self.search.images.about.name} as found" if self.search.images else "what was found"
+        name = (
+            f"{of} in {self.search.variation.label} against {self.search.subject.label} by {self.search.search.label}"
+        )
         return About(name, digest(["found", self.search.id]), self.search.chains, self.shape, (), False)
 
     def load(self) -> ImageSet:

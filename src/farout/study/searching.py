@@ -77,7 +77,7 @@ class SearchCell(Cell):
     def title(self) -> str:
         of = f" of {self.images.about.name}" if self.images else ""
         on = f" on {self.subject.network}" if self.subject.network else ""
-        return f"search {self.variation.name}{of} against {self.subject.label}{on}"
+        return f"search {self.variation.label}{of} against {self.subject.label}{on} by {self.search.label}"
 
     @property
     def queries(self) -> int:

@@ -7,9 +7,11 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import Empty
@@ -29,6 +31,10 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
+
+
+PATIENCE = 10.0
+"""Seconds that workers have to keep what they are at when a run is stopped."""
 
 
 class Told(NamedTuple):
@@ -55,6 +61,7 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
     words: Any = context.Queue()
     over = context.RawValue("b", False)  # without a lock, which a worker that is killed might hold
     arguments = (str(store.root), str(device), plugins, words, over)
+    others = set(multiprocessing.active_children())
     with _environment(WORKER_ENVIRONMENT):
         pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
         packed: dict[str, bytes] = {}
@@ -68,9 +75,24 @@ def worker_pool(workers: int, store: Store, device: torch.device, plugins: tuple
 
         try:
             yield Pool(lambda work, chunk: pool.submit(_run, work.id, pickled(work), chunk), lambda: _heard(words))
-        finally:
+        except BaseException:
             over.value = True
-            pool.shutdown(wait=True, cancel_futures=True)
+            _stop(pool, others)
+            raise
+        pool.shutdown()
+
+
+def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess]) -> None:
+    """End the workers: by themselves if they do it soon, else by force; what they had kept until then is enough."""
+    workers = [process for process in multiprocessing.active_children() if process not in others]
+    try:
+        pool.shutdown(wait=False, cancel_futures=True)
+        running, deadline = [worker.sentinel for worker in workers], time.monotonic() + PATIENCE
+        while running and (left := deadline - time.monotonic()) > 0:
+            running = [end for end in running if end not in wait(running, left)]
+    finally:  # also when the user has lost patience
+        for worker in workers:
+            worker.kill()
 
 
 def _heard(words: Any) -> Iterator[Told]:
