@@ -19,8 +19,8 @@ import farout
 from benchmarks.peers import drawn
 from farout import search, variations
 from farout.core import CHUNK, chunks
+from farout.given import opponent
 from farout.networks.network import Network
-from farout.search.given import opponent
 from farout.search.objective import objective
 from farout.search.walk import walk
 

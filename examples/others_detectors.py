@@ -35,7 +35,8 @@ def main(epochs: int = 3, limit: int | None = 2000) -> tuple[farout.Result, faro
     train, val = farout.load("toy", "train", limit=limit), farout.load("toy", "val")
     network = farout.networks.create("lenet", classes=4, side=32)
     farout.networks.train(network, train, val, epochs=epochs)
-    return farout.stress(contrast, inliers="toy"), farout.stress(panel(network).fit(train, val), inliers="toy")
+    fitted = panel(network).fit(train, val)
+    return farout.stress(contrast, inliers="toy"), farout.stress(fitted, inliers="toy", protocols="clean")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
 from written_runs import INLIERS, write_run
+
+stress = partial(farout.stress, protocols="clean")
 
 
 def pictures(seed: int, count: int, name: str, low: float = 0.0) -> ImageSet:
@@ -44,7 +47,7 @@ def panel() -> Panel:
 
 
 def test_a_tuned_detector_says_so(panel: Panel, tmp_path: Path) -> None:
-    result = farout.stress(panel, TEST, NEW, out=tmp_path)
+    result = stress(panel, TEST, NEW, out=tmp_path)
     k = panel.detectors["knn"].params["k"]
     expected = f"knn: k={k}, {RECORD}"
     assert result.notes == [expected]
@@ -57,23 +60,23 @@ def test_tested_on_what_it_was_tuned_on(panel: Panel, tmp_path: Path) -> None:
     """Also after the panel was saved and loaded, and beside sets it has not met."""
     panel.save(tmp_path / "panel")
     for one in (panel, Panel.load(tmp_path / "panel", panel.network)):
-        (told,) = farout.stress(one, TEST, [NEW, TUNED_ON]).notes
+        (told,) = stress(one, TEST, [NEW, TUNED_ON]).notes
         assert told.endswith(f"{RECORD}; tested on the outliers it was tuned on (<seen>)")
-    (told,) = farout.stress(panel, VAL, NEW).notes
+    (told,) = stress(panel, VAL, NEW).notes
     assert told.endswith(f"{RECORD}; tested on the inliers it was tuned on (val)")
 
 
 def test_one_member_keeps_its_record(panel: Panel) -> None:
-    (told,) = farout.stress(panel["knn"], TEST, TUNED_ON).notes
+    (told,) = stress(panel["knn"], TEST, TUNED_ON).notes
     assert told.endswith("tested on the outliers it was tuned on (<seen>)")
-    assert farout.stress(panel["msp"], TEST, TUNED_ON).notes == []
+    assert stress(panel["msp"], TEST, TUNED_ON).notes == []
 
 
 def test_the_record_is_no_part_of_a_results_identity(panel: Panel, tmp_path: Path) -> None:
     """Parameters and what was learned decide the scores, however they were chosen."""
-    farout.stress(panel, TEST, NEW, out=tmp_path)
+    stress(panel, TEST, NEW, out=tmp_path)
     plain = Panel(panel.network, {"knn": KNN(k=panel.detectors["knn"].params["k"]), "msp": "msp"}).fit(TRAIN, VAL)
-    again = farout.stress(plain, TEST, NEW, out=tmp_path)
+    again = stress(plain, TEST, NEW, out=tmp_path)
     assert (again.outcome.done, again.outcome.failed) == ([], {})
     assert again.notes == []
 

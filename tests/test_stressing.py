@@ -6,6 +6,7 @@ import html
 import inspect
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from farout.data.matched import match
 from farout.registry import UnknownName
 from farout.report.html import render
 
+stress = partial(farout.stress, protocols="clean")
 seen: list[int] = []
 """Sizes of the batches that a counting detector has scored."""
 note = seen.append
@@ -97,7 +99,7 @@ def test_the_example() -> None:
 
 def test_every_figure_is_that_of_the_scores(tmp_path: Path) -> None:
     detector = Bright()
-    result = farout.stress(detector, INLIERS, [FAR, NEAR])
+    result = stress(detector, INLIERS, [FAR, NEAR])
     table = result.table()
     assert table["outliers"].tolist() == ["far", "near"]
     x = scores(detector, INLIERS)
@@ -122,17 +124,17 @@ def test_an_npz_file_and_a_folder_are_image_sets(tmp_path: Path) -> None:
         Image.fromarray(image).save(tmp_path / "odd" / f"{number:02}.png")
     expected = metrics.auroc(inliers.mean((1, 2, 3)), outliers.mean((1, 2, 3)))
     for given in (tmp_path / "in.npz", str(tmp_path / "in.npz")):
-        table = farout.stress(Bright(), given, tmp_path / "odd").table()
+        table = stress(Bright(), given, tmp_path / "odd").table()
         assert table["outliers"].tolist() == ["odd"]
         assert table["auroc"].item() == pytest.approx(expected, abs=1e-12)
-    swapped = farout.stress(Bright(), tmp_path / "odd", tmp_path / "in.npz").table()
+    swapped = stress(Bright(), tmp_path / "odd", tmp_path / "in.npz").table()
     assert swapped["auroc"].item() == pytest.approx(1 - expected, abs=1e-12)
 
 
 def test_outliers_of_all_kinds_in_the_order_given(tmp_path: Path) -> None:
     np.savez(tmp_path / "odd.npz", images=np.full((5, 8, 8), 255, np.uint8))
     outliers: list[farout.ImageSet | str | Path] = [tmp_path / "odd.npz", NEAR, "noise", "toy:test/ood_cls"]
-    table = farout.stress(Bright(), INLIERS, outliers).table()
+    table = stress(Bright(), INLIERS, outliers).table()
     assert table["outliers"].tolist() == ["odd", "near", "noise", "toy:ood_cls"]
     assert table["n_outliers"].tolist() == [5, 50, 1000, 1000]
     assert table["auroc"].iloc[0] == 1.0
@@ -140,16 +142,16 @@ def test_outliers_of_all_kinds_in_the_order_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outliers", [FAR, [FAR], (FAR,)])
 def test_one_set_or_several(outliers: Any) -> None:
-    table = farout.stress(Bright(), INLIERS, outliers).table()
+    table = stress(Bright(), INLIERS, outliers).table()
     assert table["auroc"].tolist() == [metrics.auroc(scores(Bright(), INLIERS), scores(Bright(), FAR))]
 
 
 def test_inliers_without_outliers_of_their_own_get_built_in_ones() -> None:
-    assert farout.stress(Bright(), INLIERS).table()["outliers"].tolist() == ["noise", "toy"]
+    assert stress(Bright(), INLIERS).table()["outliers"].tolist() == ["noise", "toy"]
 
 
 def test_inliers_are_not_their_own_outliers() -> None:
-    assert farout.stress(Bright(), farout.load("toy", limit=40)).table()["outliers"].tolist() == ["noise"]
+    assert stress(Bright(), farout.load("toy", limit=40)).table()["outliers"].tolist() == ["noise"]
 
 
 class Learned(farout.Detector):
@@ -169,11 +171,11 @@ class Learned(farout.Detector):
 
 def test_a_detector_is_fitted_on_named_inliers_only() -> None:
     detector = Learned()
-    farout.stress(detector, "toy", FAR)
+    stress(detector, "toy", FAR)
     assert detector.fitted_on == 4000
     assert detector.mean == pytest.approx(float(farout.load("toy", "train").batch(range(4000)).double().mean()))
     detector.mean = 0.25
-    farout.stress(detector, INLIERS, FAR)
+    stress(detector, INLIERS, FAR)
     assert detector.mean == 0.25
 
 
@@ -186,7 +188,7 @@ def panel() -> farout.Panel:
 def test_a_fitted_panel_stays_as_it_is(panel: farout.Panel) -> None:
     panel.fit(pictures(30, 40, "train"))
     bank = panel.detectors["knn"].state["bank"].clone()
-    table = farout.stress(panel, INLIERS, FAR).table().set_index("detector")
+    table = stress(panel, INLIERS, FAR).table().set_index("detector")
     x, y = panel.score(INLIERS), panel.score(FAR)
     assert list(table.index) == ["msp", "knn"]
     for name in ("msp", "knn"):
@@ -196,7 +198,7 @@ def test_a_fitted_panel_stays_as_it_is(panel: farout.Panel) -> None:
 
 def test_a_fitted_panel_is_not_fitted_again_on_named_inliers(panel: farout.Panel) -> None:
     panel.fit(pictures(30, 40, "train"))
-    table = farout.stress(panel["knn"], "toy", FAR).table()
+    table = stress(panel["knn"], "toy", FAR).table()
     assert len(panel.detectors["knn"].state["bank"]) == 40
     expected = metrics.auroc(panel.score(farout.load("toy"))["knn"], panel.score(match(FAR, (3, 32, 32)))["knn"])
     assert table["auroc"].item() == pytest.approx(expected, abs=1e-9)
@@ -205,7 +207,7 @@ def test_a_fitted_panel_is_not_fitted_again_on_named_inliers(panel: farout.Panel
 def test_an_unfitted_panel_is_fitted_on_named_inliers() -> None:
     network = farout.networks.create("lenet", 4, 32)
     panel = farout.Panel(network, ["msp", "knn"])
-    table = farout.stress(panel, "toy", "noise").table().set_index("detector")
+    table = stress(panel, "toy", "noise").table().set_index("detector")
     assert len(panel.detectors["knn"].state["bank"]) == 4000
     assert len(panel.validation["knn"]) == 500
     again = farout.Panel(network, ["msp", "knn"]).fit(farout.load("toy", "train"), farout.load("toy", "val"))
@@ -216,7 +218,7 @@ def test_an_unfitted_panel_is_fitted_on_named_inliers() -> None:
 
 def test_one_member_of_a_panel(panel: farout.Panel) -> None:
     panel.fit(pictures(30, 40, "train"))
-    table = farout.stress(panel["knn"], INLIERS, FAR).table()
+    table = stress(panel["knn"], INLIERS, FAR).table()
     assert table["detector"].tolist() == ["knn"]
     x, y = panel.score(INLIERS)["knn"], panel.score(FAR)["knn"]
     assert table["auroc"].item() == pytest.approx(metrics.auroc(x, y), abs=1e-9)
@@ -225,8 +227,8 @@ def test_one_member_of_a_panel(panel: farout.Panel) -> None:
 def test_an_unfitted_panel_without_anything_to_fit_on(panel: farout.Panel) -> None:
     for detector in (panel, panel["knn"]):
         with pytest.raises(farout.NotFitted, match=r"is not fitted, and these inliers have no training split"):
-            farout.stress(detector, INLIERS, FAR)
-    assert farout.stress(panel["msp"], INLIERS, FAR).table()["detector"].tolist() == ["msp"]
+            stress(detector, INLIERS, FAR)
+    assert stress(panel["msp"], INLIERS, FAR).table()["detector"].tolist() == ["msp"]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ class Bad(farout.Detector):
     ],
 )
 def test_a_bad_answer_is_a_failure_that_everybody_sees(answer: str, said: str) -> None:
-    result = farout.stress(Bad(answer), INLIERS, pictures(10, 60, "in2"))
+    result = stress(Bad(answer), INLIERS, pictures(10, 60, "in2"))
     assert len(result.outcome.failed) == 2
     assert said in result.outcome.failed.values()
     assert f"  {said}\n" in f"{result!r}\n"
@@ -328,40 +330,40 @@ def test_a_bad_answer_is_a_failure_that_everybody_sees(answer: str, said: str) -
 
 
 def test_results_are_kept_and_reused(tmp_path: Path) -> None:
-    first = farout.stress(Bright(), INLIERS, [NEAR, FAR], out=tmp_path)
+    first = stress(Bright(), INLIERS, [NEAR, FAR], out=tmp_path)
     assert sum(seen) == 180
-    again = farout.stress(Bright(), INLIERS, [NEAR, FAR], out=tmp_path)
+    again = stress(Bright(), INLIERS, [NEAR, FAR], out=tmp_path)
     assert sum(seen) == 180
     assert again.table().equals(first.table())
-    farout.stress(Bright(), INLIERS, [NEAR, pictures(40, 9, "more")], out=str(tmp_path))
+    stress(Bright(), INLIERS, [NEAR, pictures(40, 9, "more")], out=str(tmp_path))
     assert sum(seen) == 189
 
 
 def test_another_attribute_is_another_detector(tmp_path: Path) -> None:
-    up = farout.stress(Bright(1.0), INLIERS, FAR, out=tmp_path).table()["auroc"].item()
+    up = stress(Bright(1.0), INLIERS, FAR, out=tmp_path).table()["auroc"].item()
     before = sum(seen)
-    down = farout.stress(Bright(-1.0), INLIERS, FAR, out=tmp_path).table()["auroc"].item()
+    down = stress(Bright(-1.0), INLIERS, FAR, out=tmp_path).table()["auroc"].item()
     assert sum(seen) == 2 * before
     assert down == pytest.approx(1 - up, abs=1e-12)
     assert up > 0.9
 
 
 def test_other_weights_are_another_detector(tmp_path: Path) -> None:
-    farout.stress(Linear(0), INLIERS, FAR, out=tmp_path)
+    stress(Linear(0), INLIERS, FAR, out=tmp_path)
     before = sum(seen)
-    table = farout.stress(Linear(1), INLIERS, FAR, out=tmp_path).table()
+    table = stress(Linear(1), INLIERS, FAR, out=tmp_path).table()
     assert sum(seen) == 2 * before
     x, y = scores(Linear(1), INLIERS), scores(Linear(1), FAR)
     assert table["auroc"].item() == pytest.approx(metrics.auroc(x, y), abs=1e-6)
     seen.clear()
-    farout.stress(Linear(0), INLIERS, FAR, out=tmp_path)
+    stress(Linear(0), INLIERS, FAR, out=tmp_path)
     assert seen == []
 
 
 def test_other_images_under_the_same_name_are_scored_anew(tmp_path: Path) -> None:
-    farout.stress(Bright(), INLIERS, FAR, out=tmp_path)
+    stress(Bright(), INLIERS, FAR, out=tmp_path)
     seen.clear()
-    table = farout.stress(Bright(), INLIERS, pictures(50, 70, "far", 0.2), out=tmp_path).table()
+    table = stress(Bright(), INLIERS, pictures(50, 70, "far", 0.2), out=tmp_path).table()
     assert sum(seen) == 70
     assert table["auroc"].item() < 0.2
 
@@ -374,7 +376,7 @@ def test_a_detector_that_cannot_be_told_apart_is_not_reused(tmp_path: Path) -> N
 
     for calls in (1, 2):
         with pytest.warns(UserWarning, match="Opaque: what this detector is cannot be told .* are not reused"):
-            farout.stress(Opaque(), INLIERS, FAR, out=tmp_path)
+            stress(Opaque(), INLIERS, FAR, out=tmp_path)
         assert sum(seen) == calls * 130
 
 
@@ -389,8 +391,8 @@ def test_a_detector_may_say_what_it_is(tmp_path: Path) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        farout.stress(Named(), INLIERS, FAR, out=tmp_path)
-        farout.stress(Named(), INLIERS, FAR, out=tmp_path)
+        stress(Named(), INLIERS, FAR, out=tmp_path)
+        stress(Named(), INLIERS, FAR, out=tmp_path)
     assert sum(seen) == 130
 
 
@@ -407,11 +409,11 @@ def test_a_failure_is_tried_again_and_what_worked_is_not(tmp_path: Path) -> None
             return super().score(images)
 
     Moody.moods.append("not now")
-    first = farout.stress(Moody(), INLIERS, FAR, out=tmp_path)
+    first = stress(Moody(), INLIERS, FAR, out=tmp_path)
     assert list(first.outcome.failed.values()) == ["RuntimeError: not now"]
     Moody.moods.clear()
     seen.clear()
-    second = farout.stress(Moody(), INLIERS, FAR, out=tmp_path)
+    second = stress(Moody(), INLIERS, FAR, out=tmp_path)
     assert second.outcome.failed == {}
     assert sum(seen) <= 70
     assert second.table()["auroc"].item() == metrics.auroc(scores(Bright(), INLIERS), scores(Bright(), FAR))
@@ -423,7 +425,7 @@ def test_names_that_look_like_markup_do_no_harm(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TERM", "xterm")
     names = ("[bold", "{0}", "<b>", "[/x]")  # the last stays in the bar to the end
     sets = [pictures(number, 9, name) for number, name in enumerate(names)]
-    result = farout.stress(Bright(), INLIERS, sets)
+    result = stress(Bright(), INLIERS, sets)
     assert result.table()["outliers"].tolist() == list(names)
     assert render(result.results).count("<b>") == 3  # those of the head: budget, protocols, results
 
@@ -440,7 +442,7 @@ def test_images_of_another_shape_are_brought_to_the_inliers() -> None:
             return images.mean((1, 2, 3))
 
     grey = farout.ImageSet.from_arrays(np.zeros((5, 40, 30), np.uint8), name="grey")
-    farout.stress(Shapes(), INLIERS, grey)
+    stress(Shapes(), INLIERS, grey)
     assert shapes == {(3, 16, 16)}
 
 

@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "variation type": ({"variation": 3}, TypeError, "variation: expected a name or a Variation object, got int"),
     "search": ({"method": "mhh"}, ValueError, "unknown search 'mhh'. Did you mean 'mh'?"),
     "search class": ({"method": MetropolisHastings}, TypeError, r"make one: MetropolisHastings\(…\)"),
-    "steps": ({"steps": 0}, ValueError, "steps must be at least 1, got 0"),
+    "steps": ({"steps": 0}, ValueError, "steps must be a whole number of at least 1, got 0"),
     "uint8": ({"base": torch.zeros(2, 3, 4, 4, dtype=torch.uint8)}, TypeError, "base: .*uint8; divide 8-bit images by"),
     "base nan": ({"base": HOLED}, ValueError, "base: 1 of 384 values are NaN or infinite"),
     "empty": ({"base": images(0)}, ValueError, "base is empty"),

@@ -156,7 +156,7 @@ def test_a_test_on_what_was_learned_from_says_so(tested: ImageSet, expected: str
     panel = Panel(network(), {"it": Middle(), "msp": "msp"}).fit(TRAIN, VAL, OUTLIERS.limit(30))
     told = note("it", panel.learned["it"], {"near": images(9, 9), "far": tested})
     assert told == f"it: learned from 30 images of others{expected}"
-    assert stress(panel, images(20, 7), tested).notes == [told.replace("(far)", f"({tested.name})")]
+    assert stress(panel, images(20, 7), tested, protocols="clean").notes == [told.replace("(far)", f"({tested.name})")]
 
 
 def test_one_that_forgot_to_write_supervise_is_told_so() -> None:

@@ -42,8 +42,11 @@ def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
 
 def _worst(line: dict[str, Any], variations: Iterable[str]) -> dict[str, float]:
     """The lowest AUROC of a line: chains begin at random, so what was found may be less normal than what was clean."""
-    columns = [_column(name) for name in variations]
-    return {"worst": float(np.min([line[name] for name in ("clean", *columns)]))} if columns else {}
+    found = [line[_column(name)] for name in variations]
+    if not found:
+        return {}
+    lowest = np.min(found)  # not a number where one is missing
+    return {"worst": float(lowest if np.isnan(lowest) else np.fmin(line["clean"], lowest))}
 
 
 def _both_searched(found: list[Found | None]) -> dict[str, float]:
