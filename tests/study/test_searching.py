@@ -160,11 +160,12 @@ def test_leaving_the_pool_ends_chunks_at_their_next_step(weights, whole, tmp_pat
     shutil.copytree(whole, tmp_path / "run")
     store = Store(tmp_path / "run").open()
     work = searched(weights, steps=2_000)
-    with worker_pool(1, store, torch.device("cpu"), ()) as pool:
+    with pytest.raises(KeyboardInterrupt), worker_pool(1, store, torch.device("cpu"), ()) as pool:  # noqa: PT012
         future = pool.submit(work, work.chunks[1])
         while not list(pool.told()):
             time.sleep(0.01)
-    assert isinstance(future.exception(), RunIsOver)
+        raise KeyboardInterrupt
+    assert isinstance(future.exception(timeout=60), RunIsOver)
     kept = store.kept(work.id, "walk-chains-256-300")
     assert kept is None or kept["steps"] < 2_000
 
