@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def test_the_next_address_is_tried(serve: Serve, monkeypatch: pytest.MonkeyPatch
     good = SOURCES[KEY]
     monkeypatch.setitem(sources.SOURCES, KEY, Source((DEAD, f"{good.urls[0]}-gone", *good.urls), good.checksum))
     assert fetch(KEY).read_bytes() == b"content"
+
+
+def test_a_refusal_leaves_no_socket_open(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket that is only collected is a warning, and so an error here; it would fall on whatever test runs then."""
+    serve(KEY, b"content")
+    good = SOURCES[KEY]
+    monkeypatch.setitem(sources.SOURCES, KEY, Source((f"{good.urls[0]}-gone",), good.checksum))
+    with pytest.raises(DownloadError, match="404"):
+        fetch(KEY)
+    gc.collect()
 
 
 def test_no_network(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:

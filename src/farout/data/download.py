@@ -36,6 +36,8 @@ def fetch(key: str) -> Path:
         try:
             return _retrieve(url, SOURCES[key].checksum, path)
         except (OSError, ValueError) as error:
+            if (refusal := getattr(error, "response", None)) is not None:
+                refusal.close()  # else its socket stays open until it is collected
             failures.append((url, error))
     raise DownloadError(_advice(key, path, failures))
 
