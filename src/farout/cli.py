@@ -269,7 +269,7 @@ def demo(
     device: Device = "cpu",
     open_: Open = False,
 ) -> None:
-    """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, report.
+    """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, search, report.
 
     Example: farout demo --open
     """
