@@ -69,6 +69,23 @@ class FormName(StrEnum):
     npz = "npz"
 
 
+class SetName(StrEnum):
+    """Kinds of shifts."""
+
+    C = "C"
+    A = "A"
+    all = "all"
+
+
+class LayoutName(StrEnum):
+    """How shifted images are stored."""
+
+    npz = "npz"
+    npy = "npy"
+    png = "png"
+    jpeg = "jpeg"
+
+
 class BudgetName(StrEnum):
     """How long a run may take."""
 
@@ -260,6 +277,78 @@ def render(
             written.append((len(images), export(images, folder, form.value, partial(bar.advance, title=each))))
     for count, path in written:
         typer.echo(f"{count:>9,} images  {path}")
+
+
+@app.command()
+def corrupt(
+    images: Annotated[str, typer.Argument(metavar="INPUT", help="The images: a name, an .npz file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the set.")],
+    kind: Annotated[
+        SetName | None,
+        typer.Option(
+            "--set",
+            help="C: all corruptions; A: all augmentations; all: both, and the images as they are.",
+            show_default="all, unless --shift is given",
+        ),
+    ] = None,
+    shift: Annotated[
+        list[str] | None, typer.Option(help="A shift by name (farout list shifts), may be repeated.")
+    ] = None,
+    severity: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=5, help="Of corruptions, may be repeated.", show_default="1 2 3 4 5"),
+    ] = None,
+    form: Annotated[
+        LayoutName,
+        typer.Option("--format", help="npz, npy: one array per shift; png, jpeg (quality 85): one file per image."),
+    ] = LayoutName.npz,
+    split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    side: Annotated[
+        int | None, typer.Option(min=1, help="Bring images to this size.", show_default="as they are")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is random about the shifts.")] = 0,
+    frost_dir: Annotated[
+        Path | None, typer.Option(help="Photographs of frost.", show_default="procedural frost")
+    ] = None,
+    workers: Workers = None,
+    plugin: Plugins = None,
+) -> None:
+    """Write images under corruptions and augmentations to disk: an "-R" set, as CIFAR-10-R, with a manifest.json.
+
+    The same command again goes on where it was stopped; another one adds shifts of the same images, seed and format.
+
+    npz: farout.load("OUT/fog.npz") reads all images at severity 1, then all at severity 2 and so on.
+
+    png, jpeg: farout.load("OUT/fog/3") reads severity 3, OUT/flip and OUT/clean have none; classes in the alphabet's
+    order.
+
+    npy: OUT/fog.npy and OUT/labels.npy as in CIFAR-10-C; farout.ImageSet.from_arrays(images, labels[:len(images)]).
+
+    Files are named as in the published sets: jpeg_compression, elastic_transform.
+
+    Example: farout corrupt cifar10 --out cifar10-r --set all
+    """
+    _load_plugins(plugin)
+    import farout
+    from farout.data import realistic
+    from farout.shifts.choosing import choose
+    from farout.shifts.corruption import SEVERITIES
+    from farout.watch import watching
+
+    chosen = kind.value if kind else None if shift else "all"
+    shifts = choose(chosen, shift or [], severity or SEVERITIES, frost_dir)
+    source = farout.load(images, split, limit=limit, **({} if side is None else {"side": side}))
+    count = workers if workers is not None else os.cpu_count() or 1
+    paths = tuple(str(path.resolve()) for path in plugin or ())
+    with _stoppable(), watching() as bar:
+        facts = realistic.write(
+            source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=count, plugins=paths,
+            watcher=bar,
+        )  # fmt: skip
+    for entry in facts["shifts"].values():
+        state = "" if entry["finished"] else "  not finished"
+        typer.echo(f"{entry['images']:>9,} images  {out / entry['place']}{state}")
 
 
 @app.command()

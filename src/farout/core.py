@@ -161,8 +161,8 @@ PER_BLOCK = ("blocks", "means", "grams")
 class Activations:
     """What one forward pass leaves behind, for a batch or for a whole set."""
 
-    logits: Tensor  # [B, C]
-    features: Tensor  # [B, D]: the input of the last linear layer
+    logits: Tensor  # [B, C]; C = 0 where the network has no classifier
+    features: Tensor  # [B, D]: the input of the last linear layer; of a network without a classifier, its output
     blocks: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """What the blocks gave, by name."""
     head: Head | None = None
@@ -195,8 +195,8 @@ class Activations:
         """The head; an error that names the detector where there is none."""
         if self.head is None:
             raise ValueError(
-                f"{who} reads the network's last layer, and there is none: an ensemble has no single one "
-                "(activations made by hand take head=network.head)"
+                f"{who} reads the network's last layer, and there is none: an ensemble has no single one, a network "
+                "without a classifier has none at all (activations made by hand take head=network.head)"
             )
         return self.head
 
@@ -219,8 +219,6 @@ class PostHoc(ABC):
     """The name it is known by; the class's name unless set."""
     version: ClassVar[int] = 1
     """Bumped by hand when the same parameters give other scores."""
-    needs: ClassVar[frozenset[str]] = frozenset({"logits"})
-    """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means" or "grams"."""
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
     supervised: ClassVar[bool] = False
@@ -231,6 +229,14 @@ class PostHoc(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means" or "grams".
+
+        A class that always reads the same sets it instead: `needs: ClassVar[frozenset[str]] = frozenset({"features"})`.
+        """
+        return frozenset({"logits"})
 
     def check_fit(self, total: int, labelled: bool) -> None:  # noqa: B027
         """An error where `fit` cannot work on so many images; called before they pass the network."""
@@ -354,6 +360,11 @@ class Shift(ABC):
     def params(self) -> dict[str, Any]:
         """All settings with their values."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    @property
+    def label(self) -> str:
+        """What people read: the name and the severity, where it has one."""
+        return f"{self.name} {self.params['severity']}" if "severity" in self.params else self.name
 
     def identity(self) -> dict[str, Any]:
         """What decides the shifted images, apart from the images, their indices and the seed."""

@@ -40,3 +40,12 @@ def some(total: int, count: int) -> NDArray[np.int64]:
     if total <= count:
         return np.arange(total)
     return np.sort(numpy_generator(0, "some", count).permutation(total)[:count])
+
+
+def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """At most `count` places of these labels, as many of each label as can be, drawn with a fixed seed, in order."""
+    order = numpy_generator(0, "balanced", count).permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    rank = np.arange(len(labels)) - np.repeat(starts, counts)
+    return np.sort(order[np.argsort(rank, kind="stable")[:count]])

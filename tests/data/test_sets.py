@@ -15,6 +15,7 @@ from scipy.io import savemat
 import farout.data
 from farout.core import ImageSet
 from farout.data.download import DownloadError
+from farout.data.file_sets import CATEGORIES
 from farout.data.formats import cifar_records, read_idx
 from farout.data.sources import SOURCES, Source
 from farout.data.splits import SPLITS
@@ -162,10 +163,31 @@ def test_mvtec(serve: Serve) -> None:
     assert pixels(test)[:, 0, 0, 0].tolist() == [2, 1, 3]
 
 
-@pytest.mark.parametrize("category", [None, "botle"])
-def test_mvtec_needs_a_category(category: str | None) -> None:
+def test_mvtec_of_all_categories(serve: Serve) -> None:
+    files = {}
+    for level, category in enumerate(CATEGORIES):
+        files |= {f"{category}/train/good/{k:03}.png": png(level) for k in range(3)}
+        files |= {f"{category}/test/cut/000.png": png(100 + level), f"{category}/test/good/000.png": png(level)}
+    serve("mvtec/mvtec_anomaly_detection.tar.xz", tar(files, "w:xz"))
+    test = farout.data.load("mvtec", side=4)
+    assert test.labels is not None
+    assert test.classes == CATEGORIES
+    assert test.labels.tolist() == [label for label in range(15) for _ in range(2)]
+    assert test.attributes["outlier"].tolist() == [0, 1] * 15
+    assert pixels(test)[:, 0, 0, 0].tolist() == [level + 100 * defect for level in range(15) for defect in (0, 1)]
+    train, val = (farout.data.load("mvtec", split, side=4) for split in ("train", "val"))
+    assert (len(train), len(val)) == (30, 15)  # one of three of each category is held out
+    assert not train.attributes["outlier"].any()
+
+
+def test_mvtec_of_an_unknown_category() -> None:
     with pytest.raises(ValueError, match=r"category= of mvtec.*Known: bottle, .* zipper"):
-        farout.data.load("mvtec", category=category)
+        farout.data.load("mvtec", category="botle")
+
+
+def test_mvtec_of_all_categories_needs_a_side() -> None:
+    with pytest.raises(ValueError, match=r"differ in size: give side=, or one category= \(carpet, .* zipper\)"):
+        farout.data.load("mvtec")
 
 
 def test_imagenet_from_the_users_folder(tmp_path: Path) -> None:

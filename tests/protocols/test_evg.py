@@ -124,7 +124,7 @@ def test_only_the_detectors_asked_for(weights):
     made.protocols[0].params["detectors"] = ["ebo"]  # only the first seed has it
     assert {(entry.tags["detector"], entry.tags["seed"]) for entry in plan(made)} == {("ebo", "0")}
     made.protocols[0].params["detectors"] = ["eba"]
-    with pytest.raises(ValueError, match=r"unknown detector to be searched against: 'eba'\. Did you mean 'ebo'"):
+    with pytest.raises(ValueError, match=r"unknown detector of the study: 'eba'\. Did you mean 'ebo'"):
         plan(made)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import farout
@@ -40,6 +41,33 @@ brightness 224: .1 .2 .3 .4 .5
 saturate  32: .3,0 .1,0 1.5,0 2,.1 2.5,.2
 saturate  64: .3,0 .1,0 2,0 5,.1 30,.2
 saturate 224: .3,0 .1,0 2,0 5,.1 20,.2
+defocus_blur  32: .3,.4 .4,.5 .5,.6 1,.2 1.5,.1
+defocus_blur  64: .5,.6 1,.1 1.5,.1 2.5,.01 3,.1
+defocus_blur 224: 3,.1 4,.5 6,.5 8,.5 10,.5
+motion_blur  32: 6,1 6,1.5 6,2 8,2 9,2.5
+motion_blur  64: 10,1 10,1.5 10,2 10,2.5 12,3
+motion_blur 224: 10,3 15,5 15,8 15,12 20,15
+zoom_blur  32: 7,.01 12,.01 16,.01 21,.01 26,.01
+zoom_blur  64: 7,.01 12,.01 16,.01 21,.01 26,.01
+zoom_blur 224: 12,.01 16,.01 11,.02 13,.02 11,.03
+snow  32: .1,.2,1,.6,8,3,.95 .1,.2,1,.5,10,4,.9 .15,.3,1.75,.55,10,4,.9 .25,.3,2.25,.6,12,6,.85 .3,.3,1.25,.65,14,12,.8
+snow  64: .1,.2,1,.6,8,3,.8 .1,.2,1,.5,10,4,.8 .15,.3,1.75,.55,10,4,.7 .25,.3,2.25,.6,12,6,.65 .3,.3,1.25,.65,14,12,.6
+snow 224: .1,.3,3,.5,10,4,.8 .2,.3,2,.5,12,4,.7 .55,.3,4,.9,12,8,.7 .55,.3,4.5,.85,12,8,.65 .55,.3,2.5,.85,12,12,.55
+frost  32: 1,.2,.2 1,.3,.2 .9,.4,.2 .85,.4,.2 .75,.45,.2
+frost  64: 1,.3,.3 .9,.4,.3 .8,.45,.3 .75,.5,.3 .7,.55,.3
+frost 224: 1,.4,1 .8,.6,1 .7,.7,1 .65,.7,1 .6,.75,1
+fog  32: .2,3 .5,3 .75,2.5 1,2 1.5,1.75
+fog  64: .4,3 .7,3 1,2.5 1.5,2 2,1.75
+fog 224: 1.5,2 2,2 2.5,1.7 2.5,1.5 3,1.4
+elastic  32: 0,0,2.56 1.6,6.4,2.24 2.56,1.92,1.92 3.2,1.28,1.6 3.2,.96,.96
+elastic  64: 0,0,5.12 3.2,19.2,3.84 6.4,5.12,3.84 6.4,1.92,1.92 10.24,1.92,1.28
+elastic 224: 488,170.8,24.4 488,19.52,48.8 12.2,2.44,4.88 17.08,2.44,4.88 29.28,2.44,4.88
+pixelate  32: .95 .9 .85 .75 .65
+pixelate  64: .9 .8 .7 .6 .5
+pixelate 224: .6 .5 .4 .3 .25
+jpeg  32: 80 65 58 50 40
+jpeg  64: 65 58 50 40 25
+jpeg 224: 25 18 15 10 7
 """
 ROWS = re.findall(r"(\w+) +(\d+): (.+)", LISTED)
 
@@ -47,12 +75,16 @@ ROWS = re.findall(r"(\w+) +(\d+): (.+)", LISTED)
 @pytest.mark.parametrize(("name", "size", "listed"), ROWS)
 def test_constants_are_the_published_ones(name: str, size: str, listed: str) -> None:
     expected = tuple(tuple(map(float, row.split(","))) for row in listed.split())
-    assert TABLES[name][int(size)] == expected
-    assert [constants(name, severity, int(size)) for severity in range(1, 6)] == list(expected)
+    rows = TABLES[name][int(size)]
+    assert [len(row) for row in rows] == [len(row) for row in expected]
+    np.testing.assert_allclose(rows, expected, rtol=1e-14, atol=0)  # elastic is given as shares of 64 or 244 pixels
+    assert tuple(constants(name, severity, int(size)) for severity in range(1, 6)) == rows
 
 
-def test_every_corruption_has_three_sizes_and_five_severities() -> None:
-    assert {(name, int(size)) for name, size, _ in ROWS} == {(name, size) for name in TABLES for size in TABLES[name]}
+def test_nineteen_corruptions_have_three_sizes() -> None:
+    assert len(TABLES) == 19
+    assert {(name, int(size)) for name, size, _ in ROWS} == {(name, size) for name in TABLES for size in (32, 64, 224)}
+    assert all(sorted(sizes) == [32, 64, 224] for sizes in TABLES.values())
     assert set(TABLES) <= set(farout.shifts.names())
 
 

@@ -10,11 +10,11 @@ import pytest
 
 import farout
 from farout.detectors import KNN, MSP
-from farout.protocols import plan
+from farout.protocols import check, plan
 from farout.registry import UnknownName
 from farout.study.fitting import FitCell
 from farout.study.sources import StoredNetwork
-from farout.study.spec import StudySpec
+from farout.study.spec import ProtocolSpec, StudySpec
 from farout.study.study import Study, from_spec
 from farout.study.subjects import ImageSubject, PostHocSubject
 from farout.study.training import TrainCell, TrainedNetwork
@@ -235,11 +235,14 @@ def test_two_image_detectors_of_one_name_need_labels(ready: Any, monkeypatch: py
         ready(networks=[], detectors=[name, {"name": name, "sign": -1}])
 
 
-def test_no_outliers(ready: Any, tmp_path: Path) -> None:
+def test_no_outliers(ready: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(tmp_path / "plain.npz", images=np.zeros((4, 32, 32, 3), np.uint8), labels=np.arange(4))
     plain = str(tmp_path / "plain.npz")
-    with pytest.raises(ValueError, match=r"the study small names no outliers, and .*plain\.npz brings none of its own"):
-        ready(inliers={"train": plain, "test": plain}, outliers=[])
+    study = ready(inliers={"test": plain}, networks=[], detectors=[register(monkeypatch, Brightness)], outliers=[])
+    for name in ("clean", "evg", "rood"):
+        study.protocols[:] = [ProtocolSpec(name=name)]
+        with pytest.raises(ValueError, match=f"protocol {name}: it needs outliers"):
+            check(study)
 
 
 def test_mds_without_labels(ready: Any, tmp_path: Path) -> None:

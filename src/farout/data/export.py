@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +12,7 @@ from PIL import Image
 
 from farout.core import chunks
 from farout.data.drawn import Drawn
+from farout.data.whole import as_bytes, read_facts, whole, write_facts, write_npz
 
 Format = Literal["png", "npz"]
 Progress = Callable[[int], None]
@@ -30,7 +27,7 @@ def export(images: Drawn, path: Path, form: Format = "png", progress: Progress =
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _claim(images, path)
-    with _whole(_beside(path, "parquet")) as temporary:
+    with whole(_beside(path, "parquet")) as temporary:
         images.configurations.write(temporary)
     return (_write_png if form == "png" else _write_npz)(images, path, progress)
 
@@ -39,24 +36,12 @@ def _claim(images: Drawn, path: Path) -> None:
     """Say what lies here; an error where something else does, or where nothing says what it is."""
     manifest = _beside(path, "json")
     if manifest.exists():
-        if _facts(manifest).get("fingerprint") != images.fingerprint:
+        if read_facts(manifest).get("fingerprint") != images.fingerprint:
             raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
     else:
         _check_unused(path)
     facts = {"name": images.name, "images": len(images), "side": images.side, "fingerprint": images.fingerprint}
-    with _whole(manifest) as temporary:
-        temporary.write_text(json.dumps(facts, indent=2) + "\n")
-
-
-def _facts(manifest: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(manifest.read_text())
-    except ValueError as error:
-        raise ValueError(
-            f"{manifest} cannot be read ({error}), so it is unknown which set lies beside it; delete both, or choose "
-            "another folder with --out"
-        ) from error
-    return facts if isinstance(facts, dict) else {}
+    write_facts(manifest, facts)
 
 
 def _check_unused(path: Path) -> None:
@@ -79,7 +64,7 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
         files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
         missing = [index for index, file in files.items() if not file.exists()]
         for index, pixels in zip(missing, _pixels(images, missing), strict=True):
-            with _whole(files[index]) as temporary:
+            with whole(files[index]) as temporary:
                 Image.fromarray(pixels).save(temporary, format="png")
         progress(part.stop - part.start)
     return path
@@ -92,37 +77,23 @@ def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
         progress(len(images))
         return target
     channels, height, width = images.shape
-    header = {"descr": "|u1", "fortran_order": False, "shape": (len(images), height, width, channels)}
-    with _whole(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("images.npy", "w", force_zip64=True) as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            for part in chunks(len(images)):
-                file.write(_pixels(images, range(part.start, part.stop)).tobytes())
-                progress(part.stop - part.start)
-        if images.labels is not None:
-            with archive.open("labels.npy", "w") as file:
-                np.lib.format.write_array(file, images.labels)
+    others = {} if images.labels is None else {"labels": images.labels}
+    write_npz(target, (len(images), height, width, channels), _blocks(images, progress), others, compress=True)
     return target
+
+
+def _blocks(images: Drawn, progress: Progress) -> Iterator[bytes]:
+    for part in chunks(len(images)):
+        yield _pixels(images, range(part.start, part.stop)).tobytes()
+        progress(part.stop - part.start)
 
 
 def _pixels(images: Drawn, indices: list[int] | range) -> NDArray[np.uint8]:
     """Images as uint8 [B, H, W, C]."""
     if not len(indices):
         return np.empty((0, *images.shape[1:], images.shape[0]), np.uint8)
-    batch = images.batch(np.asarray(indices)).mul(255).round().byte()
-    return np.ascontiguousarray(batch.permute(0, 2, 3, 1).numpy())
+    return as_bytes(images.batch(np.asarray(indices)))
 
 
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}.{suffix}")
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A name to write to; the file takes its own name when it is whole."""
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

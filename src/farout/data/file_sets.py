@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from farout.core import ImageSet
 from farout.data.archives import unpack
@@ -32,6 +33,7 @@ _OBJECTS = (
 )
 CATEGORIES = _TEXTURES + _OBJECTS
 """The categories of MVTec AD."""
+_MVTEC = "mvtec/mvtec_anomaly_detection.tar.xz"
 
 _CELEBA_PARTS = {"train": "0", "val": "1", "train+val": "01", "test": "2"}
 
@@ -90,21 +92,45 @@ def imagenet(split: str = "test", *, root: str | Path | None = None, side: int |
 
 
 def mvtec(split: str = "test", *, category: str | None = None, side: int | None = None) -> ImageSet:
-    """One category of MVTec AD (Bergmann et al. 2019). Labels: 0 good, 1 defect; good images come first.
+    """MVTec AD (Bergmann et al. 2019), one category or all. Labels of one: 0 good, 1 defect; good images come first.
 
     "test" is the official test set; the official training set has good images only, and "train", "val" and
-    "train+val" are parts of it, see `farout.data.splits.divide`.
+    "train+val" are parts of it, see `farout.data.splits.divide`. All categories together: `side` must be given, labels
+    are the categories, and the attribute "outlier" tells defective images.
     """
     part = official(split, "mvtec")
+    if category is None:
+        return _categories(split, part, side)
     if category not in CATEGORIES:
         raise unknown("category= of mvtec:", category, CATEGORIES)
-    root = _unpacked("mvtec/mvtec_anomaly_detection.tar.xz") / category / part
+    root = _unpacked(_MVTEC) / category / part
+    files, defect = _category(root)
+    name = f"mvtec/{category}"
+    return divide(FileSet(root, files, defect, name=name, classes=("good", "defect"), side=side), split)
+
+
+def _category(root: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """The files of one category, good ones first, and which are defective."""
     files, labels, kinds = scan(root)
     defect = np.array([kinds[label] != "good" for label in (() if labels is None else labels)], np.int64)
     order = np.argsort(defect, kind="stable")
-    files = [files[place] for place in order]
-    name = f"mvtec/{category}"
-    return divide(FileSet(root, files, defect[order], name=name, classes=("good", "defect"), side=side), split)
+    return [files[place] for place in order], defect[order]
+
+
+def _categories(split: str, part: str, side: int | None) -> ImageSet:
+    """All categories in one set."""
+    if side is None:
+        raise ValueError(
+            f"mvtec: the categories' images differ in size: give side=, or one category= ({', '.join(CATEGORIES)})"
+        )
+    root, files, labels, defects = _unpacked(_MVTEC), list[str](), list[int](), list[int]()
+    for label, category in enumerate(CATEGORIES):
+        found, defect = _category(root / category / part)
+        files += [f"{category}/{part}/{file}" for file in found]
+        labels += [label] * len(found)
+        defects += defect.tolist()
+    known = {"outlier": np.array(defects, np.int64)}
+    return divide(FileSet(root, files, labels, name="mvtec", classes=CATEGORIES, side=side, attributes=known), split)
 
 
 def _unpacked(key: str) -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +43,7 @@ class FileSet(ImageSet):
         classes: tuple[str, ...] = (),
         side: int | None = None,
         channels: int = 3,
+        attributes: Mapping[str, NDArray[Any]] = MappingProxyType({}),
     ) -> None:
         if channels not in (1, 3):
             raise ValueError(f"{name}: channels must be 1 (gray) or 3 (color), got {channels!r}")
@@ -48,6 +51,7 @@ class FileSet(ImageSet):
         self.side = None if side is None else at_least(side, 1, f"{name}: side")
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
+        self.attributes = attributes
 
     def __len__(self) -> int:
         return len(self.files)
@@ -74,9 +78,11 @@ class FileSet(ImageSet):
         files = [self.files[index] for index in chosen]
         labels = None if self.labels is None else self.labels[chosen]
         name = name or self.name
+        attributes = {what: values[chosen] for what, values in self.attributes.items()}
         return FileSet(
-            self.root, files, labels, name=name, classes=self.classes, side=self.side, channels=self.channels
-        )
+            self.root, files, labels, name=name, classes=self.classes, side=self.side, channels=self.channels,
+            attributes=attributes,
+        )  # fmt: skip
 
     @cached_property
     def _survey(self) -> Survey:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from farout.core import Activations
+from farout.core import Activations, PostHoc
 
 Variant = Literal["paper", "openood"]
 """As the paper defines a detector, or as OpenOOD v1.5 computes it."""
@@ -41,6 +41,24 @@ def check_percent(what: str, value: float) -> None:
     """The value is a percentage, and no share."""
     if not isinstance(value, int | float) or not 1 <= value < 100:
         raise ValueError(f"{what} must lie between 1 and 100 percent, got {value!r}; use 90 instead of 0.9")
+
+
+def check_classifier(detector: PostHoc, classes: int) -> None:
+    """A network of so many classes has the logits that the detector reads."""
+    if not classes and {"logits", "head"} & detector.needs:
+        raise ValueError(
+            f"{detector.name} reads logits, and this network gives features alone: its weights have no classifier, or "
+            "one of other classes. Give it a network with a classifier (classes= as many as the weights know), or use "
+            "detectors that read features: dn2, knn, mds"
+        )
+
+
+def check_suits(detector: PostHoc, activations: Activations) -> None:
+    """The detector can read the network that gave these activations of a few images."""
+    check_classifier(detector, activations.logits.shape[1])
+    if "head" in detector.needs:
+        activations.last_layer(detector.name)
+    detector.check_network(activations)
 
 
 def check_finite(activations: Activations, who: str) -> None:

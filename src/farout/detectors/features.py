@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import torch
@@ -15,6 +15,7 @@ from farout.detectors.catalog import register
 from farout.detectors.checks import check_choice, check_count, check_finite
 from farout.detectors.gaussian import fitted_gaussians, squared_distances
 from farout.detectors.neighbours import Bank, Search, row_lengths
+from farout.registry import unknown
 
 
 @dataclass(kw_only=True)
@@ -25,7 +26,6 @@ class Nearest(PostHoc):
     the scores are the same.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"features"})
     fits_on: ClassVar[Split | None] = "train"
     unit: ClassVar[bool]
     """Are features scaled to length 1?"""
@@ -35,6 +35,10 @@ class Nearest(PostHoc):
     def __post_init__(self) -> None:
         check_count("k", self.k)
         check_choice("search", self.search, ("torch", "faiss"))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"features"})
 
     def check_fit(self, total: int, labelled: bool) -> None:
         if total < self.k:
@@ -81,11 +85,50 @@ class DN2(Nearest):
 
     A one-class detector: all of the training split is the one class, its labels play no part. The features are those
     of the panel's network; the paper's is pretrained on other images. OpenOOD has no such detector. search: as for knn.
+
+    layer: None for the penultimate features; else a block of the network, by its number from 1 or by its name
+    (`network.block_names`), whose output is averaged over all places, for a study of layers (Khazaie et al. 2022,
+    Table 5).
     """
 
     name: ClassVar[str] = "dn2"
     unit: ClassVar[bool] = False
     k: int = 2
+    layer: int | str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layer is not None and not isinstance(self.layer, str):
+            check_count("layer, where it is no name,", self.layer)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"features" if self.layer is None else "means"})
+
+    def check_network(self, activations: Activations) -> None:
+        self._read(activations)
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        return super().fit(self._read(activations), labels)
+
+    def score(self, activations: Activations) -> Tensor:
+        return super().score(self._read(activations))
+
+    def _read(self, activations: Activations) -> Activations:
+        """The activations with the layer's means as features."""
+        if self.layer is None:
+            return activations
+        blocks = list(activations.means)
+        if not blocks:
+            raise ValueError(f"{self.name} with layer={self.layer!r} reads the blocks' means: needs={{'means'}}")
+        if isinstance(self.layer, str) and self.layer not in blocks:
+            raise unknown(f"layer of this network for {self.name}:", self.layer, blocks)
+        if isinstance(self.layer, int) and self.layer > len(blocks):
+            raise ValueError(
+                f"{self.name}: layer={self.layer}, and the network has {len(blocks)} blocks: {', '.join(blocks)}"
+            )
+        name = self.layer if isinstance(self.layer, str) else blocks[self.layer - 1]
+        return replace(activations, features=activations.means[name])
 
     def distance(self, bank: Bank, features: Tensor) -> Tensor:
         return bank.nearest(features, 0, self.k).mean(1)

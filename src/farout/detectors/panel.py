@@ -13,11 +13,13 @@ from torch import Tensor
 
 from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, chunks, finite
 from farout.detectors import saved, tuning
+from farout.detectors.checks import check_classifier, check_suits
 from farout.detectors.labels import label
 from farout.detectors.member import Member
 from farout.detectors.passes import forward, look
 from farout.detectors.supervision import check_outliers, supervise
 from farout.detectors.sweeps import Progress, needs_of, swept, table_of
+from farout.detectors.table import in_order
 from farout.detectors.thresholds import check_validation, p_values, threshold
 from farout.detectors.tuned import Images, Tuned
 from farout.detectors.tuning import Grid
@@ -40,6 +42,8 @@ class Panel:
             raise TypeError(f"expected a farout.Network, got {got}; wrap it: farout.Network(module, mean=…, std=…)")
         self.network = network
         self.detectors = label(detectors)
+        for detector in self.detectors.values():
+            check_classifier(detector, network.classes)
         self.validation: Scores = {}
         """Scores of the inlier validation split, once fitted with one."""
         self.tuned: dict[str, Tuned] = {}
@@ -68,9 +72,10 @@ class Panel:
         check_outliers(self.detectors, outliers, val)
         self.validation, self.learned = {}, {}
         if train is not None and self.needs("train"):
-            self.fit_from(table_of(self.network, train, self.needs("train"), progress), train.labels, "train")
+            table = table_of(self.network, train, self.needs("train"), progress, check=self._check_train)
+            self.fit_from(table, train.labels, "train")
         if val is not None:
-            table = table_of(self.network, val, self.needs("val") | self.needs(None), progress)
+            table = table_of(self.network, val, self.needs("val") | self.needs(None), progress, check=self._check_val)
             self.fit_from(table, val.labels, "val")
             for name, detector in self.detectors.items():
                 if outliers is not None and detector.supervised:
@@ -137,9 +142,22 @@ class Panel:
             for detector in fitting.values():
                 detector.check_fit(len(images), images.labels is not None)
 
+    def _check_train(self, activations: Activations) -> None:
+        """An error where a detector cannot fit on what the network gives of the training split's first images."""
+        for detector in self.detectors.values():
+            if detector.fits_on == "train":
+                check_suits(detector, activations)
+
+    def _check_val(self, activations: Activations) -> None:
+        """An error where a detector cannot fit on, or score, the validation split's first images."""
+        for detector in self.detectors.values():
+            if detector.fits_on == "val" or not detector.perturbs:
+                check_suits(detector, activations)
+
     def fit_from(self, table: Activations, labels: NDArray[np.int64] | None, split: Split) -> None:
         """Fit the detectors that look at `split` from its activations."""
         classes = None if labels is None else torch.from_numpy(labels)
+        table = in_order(table, self.network.statistics_names)
         for name, detector in self.detectors.items():
             if detector.fits_on == split:
                 try:
@@ -159,6 +177,7 @@ class Panel:
     def score_table(self, table: Activations, name: str, own: Scores) -> Scores:
         """Scores of the set called `name` from its activations, and those that these do not tell."""
         table = dataclasses.replace(table, head=self.network.head)  # it is on the device already
+        table = in_order(table, self.network.statistics_names)
         parts = [self.score_activations(part.to(self.network.device)) for part in table.chunks()]
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
         return finite({key: scores[key] for key in self.detectors}, name)

@@ -30,12 +30,19 @@ def table_of(
     needs: frozenset[str],
     progress: Progress | None = None,
     looking: PostHoc | None = None,
+    check: Callable[[Activations], None] | None = None,
 ) -> Activations:
-    """Activations of a whole set: of the images as they are, or as one detector looks at them."""
+    """Activations of a whole set: of the images as they are, or as one detector looks at them.
+
+    check: called with those of the first batch, to raise before the long work.
+    """
     table, start = Table(len(images), network.head), 0
     for batch in swept(images, "fit on", progress):
         if needs:
-            table.put(start, columns_of(_read(network, batch, needs, looking), needs))
+            activations = _read(network, batch, needs, looking)
+            if check is not None and not start:
+                check(activations)
+            table.put(start, columns_of(activations, needs))
         start += len(batch)
     return table.activations()
 

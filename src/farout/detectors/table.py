@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,6 +62,15 @@ def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Ten
         if kind in needs:
             columns |= {f"{kind}:{name}": rows for name, rows in getattr(activations, kind).items()}
     return {name: rows.detach().cpu() for name, rows in columns.items()}
+
+
+def in_order(activations: Activations, blocks: Sequence[str]) -> Activations:
+    """The same with what is told of the blocks in the network's order, whatever order a file gave it back in."""
+    tables: dict[str, Any] = {
+        kind: {name: getattr(activations, kind)[name] for name in blocks if name in getattr(activations, kind)}
+        for kind in PER_BLOCK
+    }
+    return dataclasses.replace(activations, **tables)
 
 
 def _allocate(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -12,6 +12,7 @@ from farout.metrics.detection import (
     min_rank,
 )
 from farout.metrics.intervals import Interval, auroc_interval, paired_test
+from farout.metrics.setups import generalizability, setup_auroc
 
 __all__ = [
     "Interval",
@@ -23,8 +24,10 @@ __all__ = [
     "detection_accuracy",
     "fpr_at_95_id_recall",
     "fpr_at_95_ood_recall",
+    "generalizability",
     "generalizability_score",
     "min_rank",
     "overlap",
     "paired_test",
+    "setup_auroc",
 ]

@@ -45,7 +45,7 @@ def auroc_interval(inliers: ArrayLike, outliers: ArrayLike, *, level: float = 0.
     value = _mean(placements)
     variance = _variance(placements)
     if variance > 0:
-        return Interval(value, *_logit_bounds(value, sqrt(variance), tail))
+        return Interval(value, *logit_bounds(value, sqrt(variance), tail))
     return Interval(value, *clopper_pearson_bounds(value, min(x.size, y.size), tail))
 
 
@@ -74,7 +74,8 @@ def _variance(placements: tuple[IntArray, IntArray]) -> float:
     return float(above.var(ddof=1) / (4 * m**2 * n) + below.var(ddof=1) / (4 * n**2 * m))
 
 
-def _logit_bounds(value: float, error: float, tail: float) -> tuple[float, float]:
+def logit_bounds(value: float, error: float, tail: float) -> tuple[float, float]:
+    """Bounds of a share with this standard error, on the logit scale, where they cannot leave [0, 1]."""
     reach = -float(ndtri(tail)) * error / (value * (1 - value))
     return float(expit(logit(value) - reach)), float(expit(logit(value) + reach))
 
@@ -111,8 +112,8 @@ def paired_test(
     d = _mean(differences)
     variance = _variance(differences)
     if variance > 0:
-        return _normal_comparison(d, sqrt(variance), tail)
-    return _constant_comparison(d, min(map(len, differences)), tail)
+        return normal_comparison(d, sqrt(variance), tail)
+    return constant_comparison(d, min(map(len, differences)), tail)
 
 
 def _require_same_images(a: tuple[IntArray, IntArray], b: tuple[IntArray, IntArray]) -> None:
@@ -124,11 +125,13 @@ def _require_same_images(a: tuple[IntArray, IntArray], b: tuple[IntArray, IntArr
             )
 
 
-def _normal_comparison(d: float, error: float, tail: float) -> Comparison:
+def normal_comparison(d: float, error: float, tail: float) -> Comparison:
+    """A difference d of AUROCs with this standard error."""
     reach = -float(ndtri(tail)) * error
     return Comparison(d, max(-1.0, d - reach), min(1.0, d + reach), erfc(abs(d) / error / sqrt(2)))
 
 
-def _constant_comparison(d: float, pairs: int, tail: float) -> Comparison:
+def constant_comparison(d: float, pairs: int, tail: float) -> Comparison:
+    """A difference d that all pairs show, so many of them disjoint; see `paired_test`."""
     q = 1 - tail ** (1 / pairs)
     return Comparison(d, d - q * (1 + d), d + q * (1 - d), min(1.0, 2 * (1 + abs(d)) ** -pairs))

@@ -52,20 +52,33 @@ def create(
 ) -> Network:
     """A network by name for images of this side, in eval mode; its weights depend on `seed` and nothing else.
 
-    Below 96 px the small-image form, whose stem keeps the side; from 96 px on, and for pretrained weights, timm's.
-    mean, std: the normalizer; by default 0.5, or what the pretrained weights were trained with.
+    name: one of `names()`, or "timm:" and any name of timm's, with the tag of its weights or without.
+        Below 96 px the small-image form, whose stem keeps the side; from 96 px on, and for pretrained weights, timm's.
+    classes: 0 for a network of timm's that gives features alone. Pretrained weights that know other classes than these
+        give features alone too: detectors that read logits refuse it, and `train` does. With a layer of its own it can
+        be trained: `Network(nn.Sequential(network.module, nn.Linear(…)), …)`.
+    mean, std: the normalizer; by default 0.5, or what pretrained weights (of a "timm:" name: its weights) saw.
     """
-    maker = NETWORKS[name]
-    if classes < 2 or side < SMALLEST or channels not in (1, 3):
+    theirs = name.startswith(timm_bridge.PREFIX)
+    maker = None if theirs else NETWORKS[name]
+    if pretrained:
+        classes = timm_bridge.pretrained_classes(name, classes, channels)
+    elif classes < 2 and not (classes == 0 and timm_bridge.knows(name)):
+        raise ValueError(f"expected at least 2 classes (or 0, of timm's networks), got classes={classes} for {name}")
+    if side < SMALLEST or channels not in (1, 3):
         raise ValueError(
-            f"expected at least 2 classes, a side of at least {SMALLEST} px and 1 or 3 channels, "
-            f"got classes={classes}, side={side} and channels={channels}"
+            f"expected a side of at least {SMALLEST} px and 1 or 3 channels, got side={side} and channels={channels}"
         )
-    large = side >= timm_bridge.LARGE and name in timm_bridge.TIMM_NAMES
+    large = side >= timm_bridge.LARGE and timm_bridge.knows(name)
     with seeded(seed_of(seed, "network", name)), torch.device("cpu"):
-        if pretrained or large:
+        if maker is None or pretrained or large or not classes:
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
             module = maker(classes=classes, side=side, channels=channels)
-    default = timm_bridge.normalizer(module) if pretrained else (0.5, 0.5)
-    return Network(module, mean=default[0] if mean is None else mean, std=default[1] if std is None else std)
+    own = timm_bridge.normalizer(module) if pretrained or (theirs and channels == 3) else (0.5, 0.5)
+    return Network(
+        module,
+        mean=own[0] if mean is None else mean,
+        std=own[1] if std is None else std,
+        head=None if classes else False,
+    )

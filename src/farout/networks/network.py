@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,8 @@ class Network(nn.Module):
 
     module: any `nn.Module` from normalised images to logits; another `Network` lends its module.
     mean, std: the normaliser, one number per channel (or one for all); images x become (x - mean) / std.
-    head: name of the last linear layer; found by running the module once where not given.
+    head: name of the last linear layer; found by running the module once where not given. False where there is none:
+        then the module's output [B, D] are the features, there are no logits, and detectors that read them refuse.
     blocks: names of the submodules whose outputs `Activations` tells of; where neither given nor named by the module
         (`block_names`), its outermost parts that give feature maps.
     side: the side images are resized to; taken from the module where it says so, else images pass as they are.
@@ -33,6 +34,8 @@ class Network(nn.Module):
 
     mean: Tensor
     std: Tensor
+    head_name: str
+    """Name of the last linear layer; empty where there is none."""
 
     def __init__(
         self,
@@ -40,14 +43,15 @@ class Network(nn.Module):
         *,
         mean: float | Sequence[float],
         std: float | Sequence[float],
-        head: str | None = None,
+        head: str | Literal[False] | None = None,
         blocks: Sequence[str] | None = None,
         side: int | None = None,
     ) -> None:
         super().__init__()
         if isinstance(module, Network):
-            if module.head is None:
+            if isinstance(module.module, nn.ModuleList):
                 raise TypeError("an ensemble is a network already, and has no module to lend: use it as it is")
+            head = False if head is None and not module.head_name else head
             module = module.module
         self.module: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.side = side or side_of(module)
@@ -64,8 +68,8 @@ class Network(nn.Module):
         self.block_names = tuple(named or ())
         for name in (*self.block_names, *([head] if head else [])):
             self._submodule(name)
-        self.head_name = head or self._find_head()
-        if not isinstance(self._submodule(self.head_name), nn.Linear):
+        self.head_name = "" if head is False else head or self._find_head()
+        if self.head_name and not isinstance(self._submodule(self.head_name), nn.Linear):
             raise ValueError(
                 f"head {self.head_name!r} is a {type(self._submodule(self.head_name)).__name__}, not a Linear"
             )
@@ -73,29 +77,38 @@ class Network(nn.Module):
             self.block_names = self._find_blocks()
 
     def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
-        """Logits and penultimate features of images [B, C, H, W] in [0, 1], and of every block what `needs` names."""
+        """Features and logits of images [B, C, H, W] in [0, 1], and of every block what `needs` names."""
         kept: dict[str, Tensor] = {}
         wanted = [kind for kind in PER_BLOCK if kind in needs]
         names = self.block_names if wanted else ()
         with self._keeping(kept, names, wanted):
-            self.module(self.normalize(images))
+            output = self.module(self.normalize(images))
+        features, logits = self._ending(kept, output, len(images))
+        silent = [name for name in names if f"{wanted[0]}:{name}" not in kept]
+        if silent:
+            raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
+        tables: dict[str, Any] = {kind: {name: kept[f"{kind}:{name}"] for name in names} for kind in wanted}
+        if not names:  # the features are the one block of a network that has no other
+            tables = {kind: {"features": STATISTICS[kind](features)} for kind in wanted if kind != "blocks"}
+        return Activations(logits, features, head=self.head, **tables)
+
+    def _ending(self, kept: Mapping[str, Tensor], output: Any, total: int) -> tuple[Tensor, Tensor]:
+        """The features and logits of a pass; an error where it gave none."""
+        if not self.head_name:
+            if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != total:
+                got = f"shape {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+                raise RuntimeError(f"a module without a head must give features [B, D], got {got} for {total} images")
+            return output, output.new_empty(total, 0)
         if "logits" not in kept:
             raise RuntimeError(
                 f"the head {self.head_name!r} did not run in this forward pass; name the right one with head="
             )
-        if kept["logits"].ndim != 2 or len(kept["logits"]) != len(images):
+        if kept["logits"].ndim != 2 or len(kept["logits"]) != total:
             raise RuntimeError(
-                f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {len(images)} images, "
+                f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {total} images, "
                 "expected logits [B, C]; name the layer that gives them with head="
             )
-        silent = [name for name in names if f"{wanted[0]}:{name}" not in kept]
-        if silent:
-            raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
-        features = kept["features"].flatten(1)
-        tables: dict[str, Any] = {kind: {name: kept[f"{kind}:{name}"] for name in names} for kind in wanted}
-        if not names:  # the features are the one block of a network that has no other
-            tables = {kind: {"features": STATISTICS[kind](features)} for kind in wanted if kind != "blocks"}
-        return Activations(kept["logits"], features, head=self.head, **tables)
+        return kept["features"].flatten(1), kept["logits"]
 
     def normalize(self, images: Tensor) -> Tensor:
         """What the module sees: channels matched, resized to its side, normalised, channels last."""
@@ -112,7 +125,9 @@ class Network(nn.Module):
 
     @property
     def head(self) -> Head | None:
-        """Weight and bias of the last linear layer: its own numbers, as constants."""
+        """Weight and bias of the last linear layer: its own numbers, as constants; None where there is none."""
+        if not self.head_name:
+            return None
         linear = self._submodule(self.head_name)
         assert isinstance(linear, nn.Linear)
         bias = linear.bias if linear.bias is not None else linear.weight.new_zeros(linear.out_features)
@@ -120,7 +135,9 @@ class Network(nn.Module):
 
     @property
     def classes(self) -> int:
-        """How many logits the network gives."""
+        """How many logits the network gives; 0 where it gives features alone."""
+        if not self.head_name:
+            return 0
         linear = self._submodule(self.head_name)
         assert isinstance(linear, nn.Linear)
         return linear.out_features
@@ -196,7 +213,7 @@ class Network(nn.Module):
 
             return keep
 
-        hooks = [self._submodule(self.head_name).register_forward_hook(keep_head)]
+        hooks = [self._submodule(self.head_name).register_forward_hook(keep_head)] if self.head_name else []
         hooks += [self._submodule(name).register_forward_hook(keep_block(name)) for name in blocks]
         try:
             yield
@@ -255,7 +272,7 @@ class Network(nn.Module):
             f"({', '.join(linears) or 'it has none'}) "
             "gives the module's output. If something follows the last layer (a softmax, a sum of two heads), name the "
             "layer that gives the logits with head='...'; if the classifier ends in a convolution, wrap it so that it "
-            "ends in a Linear."
+            "ends in a Linear; if it is no classifier, and its output are features, say head=False."
         )
 
     def _probe(self) -> Tensor:

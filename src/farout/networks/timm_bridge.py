@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,10 @@ import torch
 from torch import nn
 
 from farout.networks.base import NETWORKS
+from farout.registry import UnknownName
 
+PREFIX = "timm:"
+"""What stands before timm's own names: "timm:vit_large_patch14_clip_quickgelu_224.openai"."""
 LARGE = 96
 """The side from which a network's original stem is used."""
 
@@ -32,6 +36,9 @@ TIMM_NAMES = {
     "efficientnet_b0": "efficientnet_b0",
 }
 """Our names and timm's."""
+MOST_EMBEDDING = 4096
+"""timm counts as classes also the numbers that an image tower gives into a space it shares with text: 384 to 1,280 of
+them (CLIP). Its classifiers tell the 1,000 classes of ImageNet, or its 11,000 to 22,000."""
 
 PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32": 32, "swin_t": 32}
 """What the side must be a multiple of: the patch, or the 32 px that Swin's four stages merge into one token."""
@@ -40,23 +47,45 @@ TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3
 """Names that have no small-image form of ours."""
 
 
+def knows(name: str) -> bool:
+    """Can timm make a network of this name?"""
+    return name in TIMM_NAMES or name.startswith(PREFIX)
+
+
+def pretrained_classes(name: str, classes: int, channels: int) -> int:
+    """The classes of a pretrained network: as many as are wanted where its weights know as many, else 0.
+
+    A classifier of other classes would have to be drawn anew, and what detectors read of it would mean nothing.
+    """
+    if not knows(name):
+        raise ValueError(f"there are no pretrained weights for {name!r}; there are for {', '.join(sorted(TIMM_NAMES))}")
+    if channels != 3:
+        raise ValueError(f"pretrained networks take 3 channels, got channels={channels}; images with one are repeated")
+    own = _config(name).num_classes
+    return classes if classes == own and not _embeds(own) else 0
+
+
 def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool = False) -> nn.Module:
     """timm's network of this name for images of this side.
 
-    Below 96 px the stems of MobileNet and EfficientNet do not stride. The blocks are those of timm's `feature_info`;
-    Swin has none, since its maps are channels-last ([B, H, W, C]).
+    classes: 0 for features alone, the embedding of an image tower (CLIP) and else what a classifier would read;
+    `left_out` then names the layers that a file of weights may have besides.
+    Below 96 px the stems of our MobileNet and EfficientNet do not stride. The blocks are those of timm's
+    `feature_info`; Swin has none, since its maps are channels-last ([B, H, W, C]).
     """
-    if name not in TIMM_NAMES:
-        raise ValueError(f"there are no pretrained weights for {name!r}; there are for {', '.join(sorted(TIMM_NAMES))}")
-    if pretrained and channels != 3:
-        raise ValueError(f"pretrained networks take 3 channels, got channels={channels}; images with one are repeated")
-    options = {"img_size": _checked(name, side)} if name in PATCHES else {}
-    module = _make(name, pretrained, num_classes=classes, in_chans=channels, **options)
-    if side < LARGE and hasattr(module, "conv_stem"):
+    if name in PATCHES:
+        _check_side(name, side)
+    config = _config(name)
+    outputs = config.num_classes if not classes and _embeds(config.num_classes) else classes
+    options = {"img_size": side} if config.fixed_input_size else {}
+    module = _make(name, pretrained, num_classes=outputs, in_chans=channels, **options)
+    if side < LARGE and hasattr(module, "conv_stem") and not name.startswith(PREFIX):
         module.conv_stem.stride = (1, 1)
     module.side = side
     channels_last = getattr(module, "output_fmt", None) == "NHWC"
-    module.block_names = () if channels_last else tuple(stage["module"] for stage in module.feature_info)
+    module.block_names = () if channels_last else _stages(module)
+    layers = config.classifier or ()
+    module.left_out = () if outputs else (layers,) if isinstance(layers, str) else tuple(layers)
     return module  # type: ignore[no-any-return]
 
 
@@ -66,7 +95,35 @@ def normalizer(module: nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]
     return tuple(config["mean"]), tuple(config["std"])
 
 
-def _checked(name: str, side: int) -> int:
+def _embeds(outputs: int) -> bool:
+    """Are what timm calls so many classes an embedding?"""
+    return outputs != 1000 and 0 < outputs < MOST_EMBEDDING
+
+
+def _stages(module: Any) -> tuple[str, ...] | None:
+    """The parts that timm calls a network's stages; None where it names none."""
+    return tuple(stage["module"] for stage in getattr(module, "feature_info", ())) or None
+
+
+def _timm_name(name: str) -> str:
+    return name.removeprefix(PREFIX) if name.startswith(PREFIX) else TIMM_NAMES[name]
+
+
+def _config(name: str) -> Any:
+    """What timm says of the weights of this name; an error that offers the nearest names where it knows none."""
+    timm, wanted = load_timm(name), _timm_name(name)
+    try:
+        config = timm.models.get_pretrained_cfg(wanted)
+    except RuntimeError:  # a network's name with a tag that it has not
+        config = None
+    if config is None:
+        nearest = difflib.get_close_matches(wanted, [*timm.list_models(), *timm.list_pretrained()], n=3)
+        hint = f" Did you mean {' or '.join(PREFIX + one for one in nearest)}?" if nearest else ""
+        raise UnknownName(f"timm {timm.__version__} has no network {wanted!r}.{hint} timm.list_models() names all.")
+    return config
+
+
+def _check_side(name: str, side: int) -> None:
     patch = PATCHES[name]
     if side < 2 * patch or side % patch:
         small = ", ".join(known for known in NETWORKS if known not in TIMM_ONLY)
@@ -74,19 +131,18 @@ def _checked(name: str, side: int) -> int:
             f"{name} takes sides that are multiples of {patch} from {2 * patch} px, got {side}. "
             f"Networks for small images: {small}"
         )
-    return side
 
 
 def _make(name: str, pretrained: bool, **options: Any) -> Any:
     timm = load_timm(name)
     try:
-        return timm.create_model(TIMM_NAMES[name], pretrained=pretrained, **options)
+        return timm.create_model(_timm_name(name), pretrained=pretrained, **options)
     except Exception as error:
         if not pretrained:
             raise
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise ConnectionError(
-            f"the pretrained weights of {name} ({TIMM_NAMES[name]}) could not be fetched ({reason}). Connect once, so "
+            f"the pretrained weights of {name} ({_timm_name(name)}) could not be fetched ({reason}). Connect once, so "
             "that they are kept in the Hugging Face cache, or create it with pretrained=False and use load_weights"
         ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import safetensors.torch
@@ -22,9 +22,10 @@ def load_weights(network: nn.Module, path: str | Path) -> None:
     """Read weights from a safetensors file, or from a .pt or .pth file that holds tensors only.
 
     A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
-    (`num_batches_tracked`), which older files lack, may be missing.
+    (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is passed over where the
+    network was created without one (classes=0).
     """
-    tensors = _plain_names(read_tensors(Path(path)), network)
+    tensors = _without_classifier(_plain_names(read_tensors(Path(path)), network), network)
     own = network.state_dict()
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
     _check(own, counters | tensors, Path(path))
@@ -83,6 +84,13 @@ def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Te
     return tensors
 
 
+def _without_classifier(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+    """What is left of a file's weights without those of the layers that the network says it leaves out."""
+    left_out: Sequence[str] = getattr(getattr(network, "module", network), "left_out", ())
+    prefixes = tuple(f"{layer}." for layer in left_out)
+    return {key: value for key, value in tensors.items() if not key.startswith(prefixes)}
+
+
 def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:
     if missing := own.keys() - got.keys():
         raise ValueError(f"{path} lacks {_some(missing)}; it has {_some(got.keys() - own.keys())} besides what fits")
@@ -96,7 +104,8 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> 
     if other:
         raise ValueError(
             f"{path} has other shapes than the network: {_some(other)}. "
-            "Create the network with the classes, side and channels of the file"
+            "Create the network with the classes, side and channels of the file; where its features are all that is "
+            "read, one of timm's can be created without a classifier: classes=0"
         )
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
+from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.evg_summary import summarise
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
-from farout.registry import Registry, unknown
+from farout.registry import Registry
 from farout.search import SEARCHES, Search
 from farout.study.cell import Entry
 from farout.study.found import FoundImages
@@ -87,14 +88,15 @@ class Evg(Protocol):
                 raise ValueError(f"{what} must be a positive integer, got {number!r}")
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
-        if isinstance(detectors, str) or detectors == []:
-            raise ValueError(f"detectors must list the labels of one or more detectors, got {detectors!r}")
+        check_labels("detectors", detectors)
         self.variations = _made("variations", VARIATIONS, variations)
         self.methods = _made("methods", SEARCHES, methods)
         self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
         self.control, self.transfer, self.detectors = control, transfer, detectors
 
     def unsuited(self, study: Study) -> str | None:
+        if reason := super().unsuited(study):
+            return reason
         for trial in study.trials:
             for variation in self.variations.values():
                 try:
@@ -105,14 +107,8 @@ class Evg(Protocol):
 
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
-        self._check_detectors(study)
+        check_chosen(self.detectors, study)
         return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
-
-    def _check_detectors(self, study: Study) -> None:
-        known = {subject.label for trial in study.trials for subject in trial.subjects}
-        for label in self.detectors or ():
-            if label not in known:
-                raise unknown("detector to be searched against:", label, known)
 
     def cuts(self, study: Study) -> list[str]:
         effort, told = self._effort(study.budget), []
@@ -170,8 +166,7 @@ class _Plan:
     def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:
         self.protocol, self.trial, self.effort = protocol, trial, effort
         self.inliers = trial.stressed(trial.inliers.test, effort.inliers)
-        chosen = protocol.detectors
-        self.subjects = [subject for subject in trial.subjects if chosen is None or subject.label in chosen]
+        self.subjects = chosen(trial, protocol.detectors)
         val = trial.inliers.val if protocol.standardize_on == "val" else None
         self.reference, self.split = (val, "val") if val else (self.inliers, "test")
 

@@ -19,7 +19,9 @@ class Protocol(ABC):
 
     def unsuited(self, study: Study) -> str | None:
         """Why this protocol cannot be had with the study's images; None where it can."""
-        return None
+        if all(trial.outliers for trial in study.trials):
+            return None
+        return "it needs outliers: the study names none (outliers:), and these inliers bring none of their own"
 
     def cuts(self, study: Study) -> list[str]:
         """What the budget leaves out of what the study asks this protocol for, for people to read."""

@@ -101,7 +101,33 @@ class Curves:
     """Of both axes."""
 
 
-Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves
+@dataclass(frozen=True)
+class Bars:
+    """Values in [0, 1] with intervals as bars: one panel per detector, colored by group, the first as a reference."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, pd.DataFrame]
+    """Columns `bar` (what stands beside it), `group` (its color), `value`, `low` and `high`; in the order drawn."""
+    label: str
+    """Of the axis of values."""
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Pairs of values in [0, 1] and the diagonal: one panel per detector, points colored by group."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, dict[str, NDArray[np.float64]]]
+    """By detector and group, [N, 2]."""
+    labels: tuple[str, str]
+    """Of both axes."""
+
+
+Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter
 """A figure of any kind; the report knows how to draw each."""
 
 

@@ -14,18 +14,20 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from farout.protocols.summary import (
+    Bars,
     Curves,
     Densities,
     Gallery,
     HeatMap,
     Histograms,
+    Scatter,
     Sheet,
     Shown,
     Strip,
     Summary,
     Table,
 )
-from farout.report.figures import curves, densities, heat_map, histograms
+from farout.report.figures import bars, curves, densities, heat_map, histograms, scatter
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.tables import readable, summaries, tables, write_tables
@@ -116,5 +118,7 @@ PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
     Gallery: lambda gallery: {"strips": list(map(_strip, gallery.strips))},
     Sheet: lambda sheet: {"rows": list(map(_strip, sheet.strips))},
     Curves: _drawn(curves.draw),
+    Bars: _drawn(bars.draw),
+    Scatter: _drawn(scatter.draw),
 }
 """What each kind of figure gives to the page."""

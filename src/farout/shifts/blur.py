@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption, truncate
+from farout.shifts.edges import compiled
 from farout.shifts.filters import gaussian
 from farout.shifts.tables import Row
 
@@ -39,7 +43,7 @@ class GlassBlur(Corruption):
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
         _, reach, rounds = map(int, self.constants(shape))
         rows, columns = (max(0, side - 2 * reach) for side in shape[-2:])
-        return {"offsets": torch.randint(-reach, reach, (rounds, 2, rows, columns), generator=rng)}
+        return {"offsets": torch.randint(-reach, reach, (rounds, 2, rows, columns), generator=rng, dtype=torch.int16)}
 
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         sigma, reach, _ = constants
@@ -55,26 +59,18 @@ def shuffled(offsets: Tensor, reach: int, height: int, width: int) -> Tensor:
     `offsets` [B, rounds, 2, rows, columns] hold dy and dx of the pixels (reach + 1, …) to (side − reach). In each
     round these pixels are overwritten one after the other, the last one first.
     """
-    places = torch.arange(height * width, device=offsets.device).expand(len(offsets), -1)
-    for step in offsets.unbind(1):
-        places = places.gather(1, _one_round(step, reach, height, width))
-    return places.view(-1, height, width)
+    places = np.tile(np.arange(height * width).reshape(height, width), (len(offsets), 1, 1))
+    _overwrite(places, offsets.cpu().numpy(), reach + 1)
+    return torch.from_numpy(places).to(offsets.device)
 
 
-def _one_round(step: Tensor, reach: int, height: int, width: int) -> Tensor:
-    """Where each pixel's value comes from in one round, [B, height · width].
-
-    A pixel takes what its source holds at that moment: the source's new value where the source comes later in the
-    image, for then it was overwritten before. Such chains are followed by doubling, all pixels at a time.
-    """
-    size = height * width
-    inside = (slice(None), slice(reach + 1, height - reach + 1), slice(reach + 1, width - reach + 1))
-    old = torch.arange(size, device=step.device).repeat(len(step), 1)
-    source = old.clone()
-    source.view(-1, height, width)[inside] += step[:, 0] * width + step[:, 1]
-    # a pointer below `size` asks for the new value at that place, one above it is an old value and the chain's end
-    pointer = torch.where(source > old, source, source + size)
-    ends = old + size
-    while bool((pointer < size).any()):
-        pointer = torch.cat([pointer, ends], 1).gather(1, pointer)
-    return pointer - size
+@compiled
+def _overwrite(places: NDArray[Any], offsets: NDArray[Any], first: int) -> None:
+    """`first` is the row and the column of the first pixel that has an offset."""
+    count, rounds, _, rows, columns = offsets.shape
+    for i in range(count):
+        for step in range(rounds):
+            dy, dx = offsets[i, step, 0], offsets[i, step, 1]
+            for y in range(rows - 1, -1, -1):
+                for x in range(columns - 1, -1, -1):
+                    places[i, y + first, x + first] = places[i, y + first + dy[y, x], x + first + dx[y, x]]

@@ -6,11 +6,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from farout.shifts.smoothing import smoothed
+
 
 def gaussian(images: Tensor, sigma: float) -> Tensor:
     """Gaussian filter of [..., H, W] cut off at 4σ, edges repeated: that of scipy.ndimage with mode "nearest"."""
     weights = gaussian_weights(sigma)
-    return _along(_along(images, weights, -2), weights, -1)
+    if len(weights) == 1:
+        return images
+    if images.device.type == "cpu":
+        planes = images.flatten(0, -3).contiguous().numpy()
+        return torch.from_numpy(smoothed(planes, np.array(weights, planes.dtype))).view(images.shape)
+    return along(along(images, weights, -2), weights, -1)
 
 
 def gaussian_weights(sigma: float) -> list[float]:
@@ -20,11 +27,9 @@ def gaussian_weights(sigma: float) -> list[float]:
     return [float(tap) for tap in half / (2 * half.sum() - half[0])]
 
 
-def _along(images: Tensor, weights: list[float], dim: int) -> Tensor:
-    """The symmetric filter with these taps along one dimension."""
+def along(images: Tensor, weights: list[float], dim: int) -> Tensor:
+    """The symmetric filter with these taps along one dimension, on any device."""
     radius, side = len(weights) - 1, images.shape[dim]
-    if radius == 0:
-        return images
     repeats = [radius if i == images.ndim + dim else -1 for i in range(images.ndim)]
     first, last = images.narrow(dim, 0, 1).expand(repeats), images.narrow(dim, -1, 1).expand(repeats)
     padded = torch.cat([first, images, last], dim)

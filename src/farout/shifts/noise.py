@@ -70,5 +70,5 @@ class ImpulseNoise(Uniform):
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (share,) = constants
         uniform = params["uniform"]
-        salt_or_pepper = (uniform < share / 2).to(images.dtype)
-        return torch.where(uniform < share, salt_or_pepper, images)
+        kept, salt = uniform.clone().ge_(share), uniform.clone().lt_(share / 2)  # numbers 0 or 1, faster than `where`
+        return kept.mul_(images).add_(salt)

@@ -18,6 +18,8 @@ WATER = (175, 238, 238)
 MUD = (63, 42, 20)
 GRAY = (0.2989, 0.5870, 0.1140)
 """Weights of red, green and blue in an image of one channel."""
+LUMA = (0.299, 0.587, 0.114)
+"""The same rounded to three digits, as OpenCV has them."""
 
 
 @register
@@ -58,3 +60,11 @@ def _color(color: Sequence[int], images: Tensor) -> Tensor:
     gray = sum(weight * part for weight, part in zip(GRAY, color, strict=True))
     parts = list(color) if images.shape[1] == 3 else [gray]
     return images.new_tensor(parts).div_(255)[:, None, None]
+
+
+def gray(images: Tensor) -> Tensor:
+    """Images [B, C, H, W] without color, [B, 1, H, W]."""
+    if images.shape[1] == 1:
+        return images.clone()
+    total = images[:, :1] * LUMA[0]
+    return total.add_(images[:, 1:2], alpha=LUMA[1]).add_(images[:, 2:], alpha=LUMA[2])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,8 @@ from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
 
 STATE = "state.safetensors"
+Part = Callable[[ImageSource], ImageSource]
+"""What makes some images of a source, say those of one class."""
 MEMBER = "detector"
 """What the one detector of a stored panel is called: the label people see is no part of a result."""
 
@@ -68,6 +70,10 @@ class FitCell(Cell):
 
     def work(self, cells: Sequence[Any]) -> Work:
         return FitWork(tuple(cells))
+
+    def on(self, part: Part) -> FitCell:
+        """The same detector fitted on a part of the inliers."""
+        return replace(self, train=self.train and part(self.train), val=self.val and part(self.val))
 
     def panel(self, network: Network) -> Panel:
         """The detector on its network, not fitted."""

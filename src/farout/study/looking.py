@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from farout.core import Activations, ImageSet, PostHoc, as_images, as_scores, fi
 from farout.detectors.passes import forward, look
 from farout.detectors.table import Table, columns_of
 from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
-from farout.study.fitting import MEMBER, STATE, FitCell
+from farout.study.fitting import MEMBER, STATE, FitCell, Part
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
 
@@ -67,6 +67,10 @@ class LookCell(FitCell):
 
     def work(self, cells: Sequence[Any]) -> Work:
         return LookWork(tuple(cells))
+
+    def on(self, part: Part) -> FitCell:
+        train, val = (split and part(split) for split in (self.train, self.val))
+        return replace(self, train=train, val=val, first=self.first.on(part))
 
     @property
     def sources(self) -> dict[str, ImageSource]:

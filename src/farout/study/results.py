@@ -96,6 +96,14 @@ class Results:
         """The scores of one row."""
         return self.store.scores(row.cell)
 
+    def labels(self, row: Row) -> NDArray[np.int64]:
+        """The labels of the images of one row."""
+        return self.store.column(row.cell, "label")
+
+    def known(self, row: Row, name: str) -> NDArray[Any] | None:
+        """What `attribute` gives; None where nobody knows it of these images."""
+        return self.attribute(row, name) if f"attribute:{name}" in self.store.columns(row.cell) else None
+
     def attribute(self, row: Row, name: str) -> NDArray[Any]:
         """What is known of the images of one row besides their scores."""
         return self.store.column(row.cell, f"attribute:{name}")

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from farout import rng
-from farout.core import ImageSet
+from farout.core import ImageSet, Shift
 from farout.data import load
 from farout.data.matched import match
+from farout.data.shifted import Shifted
 from farout.data.splits import divide
 from farout.networks import Ensemble, Network, create, load_weights
 from farout.study.spec import DataSpec, NetworkSpec
@@ -150,6 +153,54 @@ class MatchedImages(DerivedImages):
 
     def load(self) -> ImageSet:
         return match(self.source.load(), self.shape)
+
+
+@dataclass(frozen=True)
+class ShiftedImages(DerivedImages):
+    """Images of another source under a shift, made when they are asked for."""
+
+    shift: Shift
+    seed: int
+
+    def load(self) -> ImageSet:
+        return Shifted(self.source.load(), self.shift, self.seed)
+
+
+@dataclass(frozen=True)
+class UncorruptedImages(DerivedImages):
+    """Images of another source without those that come corrupted, as some of SHAPES and CHARS do."""
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        severity = images.attributes.get("severity")
+        return images if severity is None or not severity.any() else images.subset(np.flatnonzero(severity == 0))
+
+
+@dataclass(frozen=True)
+class BalancedImages(DerivedImages):
+    """At most `count` images of another source, about as many of each class, drawn with a fixed seed, in order."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        if len(images) <= self.count:
+            return images
+        labels = np.zeros(len(images), np.int64) if images.labels is None else images.labels
+        return images.subset(rng.balanced(labels, self.count))
+
+
+@dataclass(frozen=True)
+class ClassImages(DerivedImages):
+    """The images of another source that have this label."""
+
+    label: int
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        if images.labels is None:
+            raise ValueError(f"the images of {images.name} have no labels to choose one class by")
+        return images.subset(np.flatnonzero(images.labels == self.label))
 
 
 class NetworkSource(ABC):

@@ -208,6 +208,13 @@ class DetectorSpec(NamedSpec):
 class ProtocolSpec(NamedSpec):
     """A protocol by name with its parameters: {name: attributes, shift: [hue, size]}."""
 
+    @field_validator("params")
+    @classmethod
+    def _rooted(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Folders start from the study's folder."""
+        folder = params.get("frost_dir")
+        return {**params, "frost_dir": str(_path(folder, info).resolve())} if isinstance(folder, str) else params
+
 
 def _folder_name(name: str) -> str:
     """A study's name is the name of its folder of results."""

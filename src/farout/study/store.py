@@ -106,6 +106,11 @@ class Store:
         """The per-image scores of a record."""
         return self.column(cell, "score")
 
+    def columns(self, cell: str) -> list[str]:
+        """The per-image columns of a record."""
+        names: list[str] = pq.read_schema(self.path(cell) / "scores.parquet").names
+        return names
+
     def column(self, cell: str, name: str) -> NDArray[Any]:
         """One per-image column of a record."""
         table = pq.read_table(self.path(cell) / "scores.parquet", columns=[name])

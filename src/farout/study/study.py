@@ -151,10 +151,6 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
         learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
         inliers = replace(inliers, outliers=some(learned, SHARED[spec.budget].val_images))
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
-    if not outliers:
-        raise ValueError(
-            f"the study {spec.name} names no outliers, and {spec.inliers.test.name} brings none of its own"
-        )
     new = seed == spec.seeds[0] or named != spec.inliers
     networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or new]
     return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new))

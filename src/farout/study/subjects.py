@@ -7,7 +7,7 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from farout.detectors.saved import state_digest
 from farout.detectors.tuned import Images
 from farout.identity import digest
 from farout.study.cell import Cell
-from farout.study.fitting import FitCell
+from farout.study.fitting import FitCell, Part
 from farout.study.sources import ImageSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store
@@ -54,9 +54,18 @@ class Subject(ABC):
         """Subjects of one group share one forward pass."""
 
     @property
+    def shares(self) -> bool:
+        """Does it share its forward pass with what else reads the same network?"""
+        return False
+
+    @property
     def requires(self) -> tuple[Cell, ...]:
         """The cells that must be there before it can score."""
         return ()
+
+    def fitted_on(self, part: Part) -> Subject:
+        """The same detector fitted on a part of the inliers; an error where it comes fitted."""
+        raise ValueError(f"{self.label} comes fitted, and cannot be fitted on single classes; name it in a study file")
 
     def check(self) -> None:  # noqa: B027
         """An error where it can be known beforehand that fitting will fail."""
@@ -93,8 +102,15 @@ class PostHocSubject(Subject):
         return digest(["network", self.fit.network.identity()])
 
     @property
+    def shares(self) -> bool:
+        return not self.fit.detector.perturbs
+
+    @property
     def requires(self) -> tuple[Cell, ...]:
         return (self.fit,)
+
+    def fitted_on(self, part: Part) -> Subject:
+        return replace(self, fit=self.fit.on(part))
 
     def check(self) -> None:
         detector, split = self.fit.detector, self.fit.detector.fits_on
@@ -130,6 +146,11 @@ class ImageSubject(Subject):
     @property
     def portable(self) -> bool:  # type: ignore[override]
         return isinstance(self.source, DetectorSpec) and (self.train is None or self.train.portable)
+
+    def fitted_on(self, part: Part) -> Subject:
+        if self.train is None or isinstance(self.source, Detector):
+            return super().fitted_on(part)
+        return replace(self, train=part(self.train))
 
     def make(self) -> Detector:
         """The detector, not fitted."""

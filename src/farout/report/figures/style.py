@@ -1,10 +1,11 @@
-"""What the drawn figures share: colors, widths of texts, panels, legends, and the way to SVG."""
+"""What the drawn figures share: colors, widths of texts, panels, legends, and the way to small SVG."""
 
 from __future__ import annotations
 
 import html
 import io
 import math
+import re
 import textwrap
 import unicodedata
 import warnings
@@ -23,12 +24,20 @@ from matplotlib.textpath import text_to_path
 
 COLORS = ("#8a8f98", "#0b6e99", "#d9480f", "#5f3dc4", "#2b8a3e", "#c2255c", "#e8a317", "#087f5b")
 """Inliers in grey, then one color per set."""
+DISTINCT = ("#5c6470", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+"""For many groups: a gray, then colors of Okabe and Ito 2008, which color-blind people can tell apart."""
+INK = "#1c2026"
+"""Lines that belong to no group."""
 WIDTH = 10.4
 """Inches; the page is a little wider."""
 COLUMNS = 3
 TITLE, LEGEND = 46, 110
 """Characters that fit in a line of a panel's title and of a legend."""
 STYLE: Any = {"svg.hashsalt": "farout", "svg.fonttype": "none", "text.parse_math": False, "font.size": 9}
+HOVER = "hover: "
+"""Begins the names of what has a text to be pointed at."""
+DOT = re.compile(r"M ([\d.]+) ([\d.]+)\s+L \1 \2\s+")
+"""A line of no length."""
 
 
 @contextmanager
@@ -47,7 +56,28 @@ def svg(draw: Callable[[Any], Figure], figure: Any) -> str:
     with style():
         draw(figure).savefig(text, format="svg", metadata={"Date": None})
     label = f'<svg role="img" aria-label="{html.escape(figure.title)}"'
-    return label + text.getvalue().partition("<svg")[2]
+    return label + _small(_titled(text.getvalue().partition("<svg")[2]))
+
+
+def hover(artist: Artist, text: str) -> None:
+    """Show this text to whoever points at what the artist draws."""
+    artist.set_gid(HOVER + text)
+
+
+def _titled(source: str) -> str:
+    """Texts of `hover` where browsers look for them; they are escaped already."""
+    return re.sub(rf"<g id=([\"'])(?s:{HOVER}(.*?))\1>", r"<g><title>\2</title>", source)
+
+
+def _small(source: str) -> str:
+    """Shapes to a hundredth of a point, dots to a tenth; in texts and attributes every < is escaped."""
+    return re.sub(r"<(?:path|use) [^>]*>", lambda tag: _rounded(tag[0]), source)
+
+
+def _rounded(tag: str) -> str:
+    tag = DOT.sub(lambda dot: f"M{float(dot[1]):.1f} {float(dot[2]):.1f}h0", tag)
+    tag = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)
+    return re.sub(r"\s+", " ", tag)
 
 
 def text_width(text: str, size: float) -> float:
@@ -68,12 +98,17 @@ def colors_of(panels: Iterable[dict[str, Any]], colors: tuple[str, ...]) -> dict
     return dict(zip(names, cycle(colors), strict=False))
 
 
-def grid(titles: Iterable[str], height: float) -> tuple[Figure, list[Axes]]:
+def shortened(text: str, characters: int, lines: int = 1) -> str:
+    """The text in so many lines, its end left out where it does not fit."""
+    return textwrap.fill(text, characters, max_lines=lines, placeholder="…")
+
+
+def grid(titles: Iterable[str], height: float, columns: int = COLUMNS) -> tuple[Figure, list[Axes]]:
     """Plain panels of this height in inches, under their titles."""
-    lines = [textwrap.fill(title, TITLE, max_lines=2, placeholder="…") for title in titles]
-    rows = math.ceil(len(lines) / COLUMNS)
+    lines = [shortened(title, TITLE * COLUMNS // max(columns, COLUMNS), 2) for title in titles]
+    rows = math.ceil(len(lines) / columns)
     canvas = Figure(figsize=(WIDTH, height * rows), layout=ConstrainedLayoutEngine(h_pad=0.08))
-    axes = canvas.subplots(rows, COLUMNS, squeeze=False).flatten()
+    axes = canvas.subplots(rows, columns, squeeze=False).flatten()
     for ax, title in zip(axes, lines, strict=False):
         ax.set_title(title, fontsize=10)
         ax.locator_params(axis="x", nbins=5)
@@ -83,11 +118,15 @@ def grid(titles: Iterable[str], height: float) -> tuple[Figure, list[Axes]]:
     return canvas, list(axes[: len(lines)])
 
 
+def nothing(ax: Axes) -> None:
+    """Say that this panel has no values."""
+    ax.text(0.5, 0.5, "no results yet", color=COLORS[0], ha="center", va="center", transform=ax.transAxes)
+
+
 def legend(canvas: Figure, handles: list[Artist]) -> None:
     """One legend above all panels, in as many columns as fit."""
     for handle in handles:
-        label = textwrap.fill(str(handle.get_label()), LEGEND, max_lines=1, placeholder="…")
-        handle.set_label(f" {label}")  # "_x" would be hidden
+        handle.set_label(f" {shortened(str(handle.get_label()), LEGEND)}")  # "_x" would be hidden
     widest = max(text_width(str(handle.get_label()), STYLE["font.size"]) for handle in handles)
     columns = max(1, int(WIDTH / (widest + 0.6)))
     canvas.set_figheight(canvas.get_figheight() + 0.2 * (1 + math.ceil(len(handles) / columns)))

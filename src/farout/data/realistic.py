@@ -1,0 +1,139 @@
+"""The "-R" sets of the realistic benchmark (rood, section 4.1) on disk: clean, augmented and corrupted images.
+
+`write(farout.load("cifar10"), "cifar10-r", farout.shifts.choosing.choose("all"), clean=True)` makes CIFAR-10-R.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farout.core import ImageSet, Shift
+from farout.data.array_layout import Arrays
+from farout.data.file_layout import Files
+from farout.data.layouts import UNFINISHED, Format, Group, Job, Layout
+from farout.data.manifest import check_folder, claim, held, manifest, note
+from farout.data.sweep import keep, plan_of, sweep
+from farout.processes import crew
+from farout.shifts.corruption import SEVERITIES
+from farout.study.engine import Silent, Watcher
+
+CLEAN = "clean"
+"""The name of the images as they are."""
+
+
+def write(
+    images: ImageSet,
+    folder: str | Path,
+    shifts: Sequence[Shift],
+    *,
+    clean: bool = False,
+    form: Format = "npz",
+    seed: int = 0,
+    workers: int = 0,
+    plugins: tuple[str, ...] = (),
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Write images under every shift to a folder, with `clean` also as they are, and return the manifest.
+
+    Every image on disk is the 8-bit image that `Shifted(images, shift, seed)` gives at its place; "jpeg" files lose
+    something beyond that. The same call again goes on where the first one stopped, and another one with the same
+    images, seed and format adds shifts. With workers, scripts need the usual `if __name__ == "__main__":`.
+    """
+    folder, groups = Path(folder), _grouped(shifts, clean)
+    if not len(images):
+        raise ValueError(f"{images.name} is empty; expected at least one image")
+    layout = (Arrays if form in ("npz", "npy") else Files)(images, folder, form)
+    facts = manifest(layout, groups, seed)
+    finished = check_folder(images, folder, facts)
+    _try_out(images, [group for group in groups if group.name not in finished])
+    with held(folder):
+        claim(folder, facts)
+        jobs = [job for group in groups for job in layout.missing(group)]
+        _finish_parts(layout, groups, jobs)
+        try:
+            if jobs:
+                _check_space(layout, jobs)
+                _compute(layout, jobs, seed, workers, plugins, watcher or Silent())
+        finally:
+            begun = {job.group.name for job in jobs if job.left}
+            facts = note(folder, [group.name for group in groups if group.name not in begun])
+        if all(entry["finished"] for entry in facts["shifts"].values()):
+            shutil.rmtree(folder / UNFINISHED)
+    return facts
+
+
+def _grouped(shifts: Sequence[Shift], clean: bool) -> list[Group]:
+    """The shifts by name, the clean images first."""
+    by_name: dict[str, list[Shift]] = {}
+    for shift in sorted(shifts, key=_severity):
+        by_name.setdefault(shift.name, []).append(shift)
+    groups = [Group(name, tuple(by_name[name])) for name in dict.fromkeys(shift.name for shift in shifts)]
+    for group in groups:
+        _check_name(group.name)
+        if len({severity for severity, _ in group.parts}) < len(group.shifts):
+            raise ValueError(f"{group.name} was given twice at the same severity; give every shift once")
+    if not groups and not clean:
+        raise ValueError("there is nothing to write: give shifts, or clean=True")
+    return [Group(CLEAN, (None,)), *groups] if clean else groups
+
+
+def _severity(shift: Shift) -> int:
+    return int(shift.params.get("severity", 0))
+
+
+def _check_name(name: str) -> None:
+    if name in (CLEAN, "labels") or not re.fullmatch(r"\w[\w-]*", name):
+        raise ValueError(f"a shift named {name!r} can have no file of that name; set another `name` in its class")
+
+
+def _try_out(images: ImageSet, groups: Sequence[Group]) -> None:
+    """Put the first image under every shift, so that what cannot work fails now and not in an hour."""
+    first = images.batch([0])
+    for shift in (group.shifts[0] for group in groups):
+        if shift is None:
+            continue
+        try:
+            shift(first)
+        except Exception as error:
+            raise ValueError(f"{shift.label} fails on {images!r}: {type(error).__name__}: {error}") from error
+
+
+def _finish_parts(layout: Layout, groups: Sequence[Group], jobs: Sequence[Job]) -> None:
+    """Complete what was stopped when only that was left to do."""
+    for group in groups:
+        if not any(job.group is group for job in jobs):
+            layout.complete(group)
+
+
+def _check_space(layout: Layout, jobs: Sequence[Job]) -> None:
+    """Arrays are as large as their pixels, and one shift's lie there twice while they are put together."""
+    each = len(layout.images) * int(np.prod(layout.images.shape))
+    need = each * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else each
+    free = shutil.disk_usage(layout.folder).free
+    if need > free:
+        raise OSError(f"{layout.folder} needs about {need / 1e9:.1f} GB, but {free / 1e9:.1f} GB are free; make room")
+
+
+def _compute(
+    layout: Layout, jobs: Sequence[Job], seed: int, workers: int, plugins: tuple[str, ...], watcher: Watcher
+) -> None:
+    originals = layout.folder / UNFINISHED / "originals"
+    watcher.total(sum(job.left for job in jobs))
+    if not originals.exists():
+        keep(layout.images, originals, watcher)
+    watcher.advance(0, "starting")
+    try:
+        with crew(workers, plan_of(layout.images, originals, jobs, seed), plugins) as submit:
+            sweep(layout, jobs, submit, 4 * workers, watcher)
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            "a worker process ended without an answer, perhaps for want of memory; what was finished is kept, and "
+            "the same command goes on from there (with fewer --workers it takes less memory)"
+        ) from error

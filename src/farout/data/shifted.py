@@ -1,0 +1,29 @@
+"""A shifted set: another set's images with a shift applied when they are asked for; none is stored."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from farout.core import ImageSet, Shift, places
+from farout.identity import digest
+
+
+class Shifted(ImageSet):
+    """Another set's images, shifted: every image by its place in that set and the seed, whatever batch it is in."""
+
+    def __init__(self, parent: ImageSet, shift: Shift, seed: int = 0, name: str | None = None) -> None:
+        self.parent, self.shift, self.seed = parent, shift, seed
+        self.name = name or f"{parent.name}, {shift.label}"
+        self.labels, self.classes, self.shape = parent.labels, parent.classes, parent.shape
+        self.attributes = parent.attributes
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        order = places(indices, len(self))
+        return self.shift(self.parent.batch(order), self.seed, order.tolist())
+
+    def _fingerprint(self) -> str:
+        return digest([self.parent.fingerprint, "shifted", 1, self.shift.identity(), self.seed])

@@ -1,0 +1,180 @@
+"""`rood`: are inliers under realistic shifts still inliers? The generalizability score.
+
+"Are Out-of-Distribution Detection Methods Reliable?" (Realistic OOD benchmark). Inliers are corrupted (19 corruptions
+of five severities, setup C) or augmented (setup A) and still count as inliers: AUROC of Y against X' ∪ T(X'), and the
+generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). What differs from the paper:
+
+- by default the inliers are the whole training distribution, and outliers are the study's sets: the form that suits any
+  classifier. `one_class: true` is the paper's: every class in turn is the inlier, detectors are fitted on its images
+  alone, all other classes are outliers;
+- intervals, which the paper lacks: an image and its shifted copies are one cluster (see `farout.metrics.setups`);
+- frost is procedural unless `frost_dir` names a folder of photographs;
+- a smaller budget takes fewer inliers, the same ones in every setup, and always all shifts;
+- images that come corrupted (30 % of the test splits of SHAPES and CHARS) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from farout.core import Shift
+from farout.protocols.chosen import check_chosen, check_labels, chosen
+from farout.protocols.clean import IMAGES
+from farout.protocols.protocol import PROTOCOLS, Protocol
+from farout.protocols.rood_setups import Setups, setups_from
+from farout.protocols.rood_summary import summarise
+from farout.protocols.summary import Summary
+from farout.study.cell import Entry
+from farout.study.results import Results
+from farout.study.scoring import ScoreCell
+from farout.study.sources import (
+    BalancedImages,
+    ClassImages,
+    ImageSource,
+    MatchedImages,
+    ShiftedImages,
+    UncorruptedImages,
+)
+from farout.study.spec import Budget
+from farout.study.study import Study, Trial
+from farout.study.subjects import Subject
+
+INLIERS: dict[Budget, int | None] = {"quick": 500, "standard": 2_000, "full": None}
+"""Inlier test images, at most; every one is scored under every shift. One-class: the test images of all classes."""
+SEED = 0
+"""Of the shifts, as in sets that `farout corrupt` writes."""
+
+
+@PROTOCOLS.register("rood")
+class Rood(Protocol):
+    """Inliers under realistic shifts, which should stay inliers: the generalizability score."""
+
+    name: ClassVar[str] = "rood"
+
+    def __init__(
+        self,
+        setups: Setups = ("A", "C"),
+        *,
+        one_class: bool | Sequence[str] = False,
+        images: int | None = None,
+        frost_dir: str | None = None,
+        detectors: Sequence[str] | None = None,
+    ) -> None:
+        """setups: A (augmentations) and C (corruptions), or one's own: {weather: [fog, {name: snow, severity: 3}]}.
+        one_class: every class in turn is the inlier, for all detectors or for those of these labels.
+        images: inlier test images, where the budget allows as many.
+        frost_dir: a folder of photographs of frost. detectors: labels of those to be tested; all by default.
+        """
+        if images is not None and (type(images) is not int or images < 1):
+            raise ValueError(f"images must be a positive integer, got {images!r}")
+        if not isinstance(one_class, bool):
+            check_labels("one_class", one_class)
+        check_labels("detectors", detectors)
+        self.setups = setups_from(setups, frost_dir)
+        self.one_class, self.images, self.detectors = one_class, images, detectors
+
+    def unsuited(self, study: Study) -> str | None:
+        for trial in study.trials:
+            if reason := self._unsuited(trial):
+                return reason
+        return None
+
+    def _unsuited(self, trial: Trial) -> str | None:
+        if self.one_class is not True and not trial.outliers:
+            return "it needs outliers; name some, or make every class in turn the inlier with one_class: true"
+        if self.one_class:
+            test = trial.inliers.test.load()
+            if test.labels is None or len(np.unique(test.labels)) < 2:
+                return f"one_class needs test images of at least two classes, {test.name} has none or one"
+            if trial.inliers.train is None or not trial.inliers.train.about.labelled:
+                return "one_class fits detectors on single classes, and the inliers have no training split with labels"
+        return None
+
+    def cuts(self, study: Study) -> list[str]:
+        allowed = INLIERS[study.budget]
+        if self.images is None or allowed is None or self.images <= allowed:
+            return []
+        return [f"{self.images - allowed:,} of {self.images:,} inlier images of {self.name}"]
+
+    def plan(self, study: Study) -> list[Entry]:
+        for labels in (self.detectors, None if isinstance(self.one_class, bool) else self.one_class):
+            check_chosen(labels, study)
+        return [entry for trial in study.trials for entry in _Plan(self, trial, study.budget).entries()]
+
+    def summarise(self, results: Results) -> Summary:
+        return summarise(results, self.name)
+
+
+class Tested(NamedTuple):
+    """A detector and the class it takes for the inliers."""
+
+    subject: Subject
+    label: int | None
+    """None: all classes."""
+    of: str
+    """The class's name; empty for all."""
+
+
+class _Plan:
+    """The cells of one trial."""
+
+    def __init__(self, protocol: Rood, trial: Trial, budget: Budget) -> None:
+        self.protocol, self.trial = protocol, trial
+        self.test: ImageSource = MatchedImages(trial.inliers.test, trial.inliers.test.about.shape)
+        limits = [limit for limit in (protocol.images, INLIERS[budget]) if limit is not None]
+        self.count, self.outliers = min(limits, default=None), IMAGES[budget]
+
+    def entries(self) -> Iterator[Entry]:
+        """Clean images first, then every shift of the inliers, for all detectors at a time."""
+        tested = [one for subject in chosen(self.trial, self.protocol.detectors) for one in self._tested(subject)]
+        for one in tested:
+            one.subject.check()
+        clean = self._some(self.test)
+        yield from (self._entry(one, clean) for one in tested)
+        for name, source in self.trial.outliers.items():
+            images = self.trial.stressed(UncorruptedImages(source), self.outliers)
+            yield from (self._entry(one, images, outliers=name) for one in tested if one.label is None)
+        for setup, shifts in self.protocol.setups.items():
+            for shift in shifts:
+                images = self._some(ShiftedImages(self.test, shift, SEED))
+                tags = {"setup": setup, "shift": _name(shift), "severity": str(shift.params.get("severity", ""))}
+                yield from (self._entry(one, self._inliers(one, images), **tags) for one in tested)
+
+    def _some(self, images: ImageSource) -> ImageSource:
+        whole = UncorruptedImages(images)
+        return whole if self.count is None else BalancedImages(whole, self.count)
+
+    def _tested(self, subject: Subject) -> list[Tested]:
+        """The detector as it is, or fitted on every class by itself."""
+        alone = self.protocol.one_class
+        if not (alone if isinstance(alone, bool) else subject.label in alone):
+            return [Tested(subject, None, "")]
+        return [
+            Tested(subject.fitted_on(partial(ClassImages, label=label)), label, name) for label, name in self._classes()
+        ]
+
+    def _classes(self) -> list[tuple[int, str]]:
+        test = self.trial.inliers.test.load()
+        assert test.labels is not None
+        names = dict(enumerate(test.classes))
+        return [(int(label), names.get(int(label), str(label))) for label in np.unique(test.labels)]
+
+    def _inliers(self, one: Tested, images: ImageSource) -> ImageSource:
+        """The inliers' share of shifted test images. A pass that is shared costs no more for all images, so that all
+        classes share it too."""
+        return images if one.label is None or one.subject.shares else ClassImages(images, one.label)
+
+    def _entry(self, one: Tested, images: ImageSource, **tags: str) -> Entry:
+        who = {"network": one.subject.network, "seed": str(self.trial.seed), "detector": one.subject.label}
+        which = {"class": one.of, "label": "" if one.label is None else str(one.label)}
+        what: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
+        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**who, **which, **what})
+
+
+def _name(shift: Shift) -> str:
+    """What people read, without the severity."""
+    return shift.label.removesuffix(f" {shift.params['severity']}") if "severity" in shift.params else shift.label

@@ -1,0 +1,131 @@
+"""Bars that lie under each other, so that each of many has its name beside it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from farout.protocols.summary import Bars
+from farout.report.figures.style import (
+    COLUMNS,
+    DISTINCT,
+    INK,
+    WIDTH,
+    colors_of,
+    grid,
+    hover,
+    legend,
+    nothing,
+    shortened,
+    text_width,
+)
+
+LINE, AROUND = 0.155, 0.95
+"""Inches of a bar with the space to the next one, and of what stands above and below all bars of a panel."""
+GAP = 0.4
+"""Between two groups, in bars."""
+NARROWEST, MOST = 1.6, 5
+"""Inches of a panel, and panels in a row."""
+LONGEST, SIZE = 30, 8
+"""Characters of a bar's name, and their size in points."""
+CAP = 0.18
+"""Half the height of a whisker's ends, in bars."""
+FIRST: dict[str, Any] = {"color": INK, "linewidth": 1, "clip_on": False}
+CHANCE: dict[str, Any] = {"color": INK, "linewidth": 1, "linestyle": ":"}
+WHISKER: dict[str, Any] = {"color": INK, "linewidth": 0.9, "clip_on": False}
+
+
+def draw(figure: Bars) -> Figure:
+    """One panel of bars for each detector; lines through all bars at the first one's value and at chance."""
+    frames = list(figure.panels.values())
+    columns = _columns(frames)
+    tallest = max(_places(frame).max(initial=0) for frame in frames)
+    canvas, axes = grid(figure.panels, LINE * (tallest + 1) + AROUND, columns)
+    colors = colors_of((dict.fromkeys(map(str, frame["group"])) for frame in frames), DISTINCT)
+    for place, (ax, frame) in enumerate(zip(axes, frames, strict=True)):
+        ax.set(xlim=(0, 1), ylim=(tallest + 0.6, -0.6))
+        ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        _names(ax, frame, labelled=place % columns == 0 or not _alike(frame, frames[place - 1]))
+        _bars(ax, frame, colors)
+    for ax in axes[-columns:]:
+        ax.set_xlabel(figure.label)
+    lines = [Line2D([], [], label="first bar", **FIRST), Line2D([], [], label="chance", **CHANCE)]
+    legend(canvas, [*(Patch(facecolor=color, label=name) for name, color in colors.items()), *lines])
+    return canvas
+
+
+def _columns(frames: list[pd.DataFrame]) -> int:
+    """As many panels side by side as have room beside the names, about as many in each row."""
+    names = max((text_width(name, SIZE) for frame in frames for name in _shortened(frame)), default=0)
+    once = all(_alike(*pair) for pair in pairwise(frames))
+    room = (WIDTH - names) / NARROWEST if once else WIDTH / (NARROWEST + names)
+    most = min(MOST, int(room))
+    return max(min(most, COLUMNS), math.ceil(len(frames) / math.ceil(len(frames) / most)))
+
+
+def _alike(frame: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Do both have the same bars in the same places?"""
+    return frame[["bar", "group"]].to_numpy().tolist() == other[["bar", "group"]].to_numpy().tolist()
+
+
+def _shortened(frame: pd.DataFrame) -> list[str]:
+    return [shortened(str(name), LONGEST) for name in frame["bar"]]
+
+
+def _places(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """Where the middles of the bars are, from the top: 0, 1, and so on, and a gap before another group."""
+    groups = frame["group"].tolist()
+    steps = [1.0 if group == before else 1 + GAP for before, group in pairwise(groups)]
+    return np.cumsum([0.0, *steps])[: len(groups)]
+
+
+def _names(ax: Axes, frame: pd.DataFrame, labelled: bool) -> None:
+    names = _shortened(frame)
+    ax.set_yticks(_places(frame), names if labelled else [""] * len(names), fontsize=SIZE)
+    ax.tick_params(axis="y", length=0)
+
+
+def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str]) -> None:
+    """Bars with their words, then lines, then whiskers; a dash where a value is not there."""
+    if frame.empty:
+        return nothing(ax)
+    values, low, high = frame[["value", "low", "high"]].to_numpy(np.float64).T
+    places = _places(frame)
+    for line, place in enumerate(places):
+        name, group = str(frame["bar"].iloc[line]), str(frame["group"].iloc[line])
+        if np.isnan(values[line]):
+            ax.text(0.015, place, "–", va="center", fontsize=SIZE)
+        else:
+            words = _words(name, group, values[line], low[line], high[line])
+            hover(ax.barh(place, values[line], 0.8, color=colors[group])[0], words)
+    ends = [-0.6, places[-1] + 0.6]
+    ax.plot([0.5, 0.5], ends, **CHANCE)
+    ax.plot(values[[0, 0]], ends, **FIRST)
+    ax.plot(*_whiskers(places, low, high), **WHISKER)
+
+
+def _whiskers(
+    places: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """x and y of one broken line: every interval between its two ends."""
+    gap = np.full(len(places), np.nan)
+    x = np.stack([low, low, gap, low, high, gap, high, high, gap], 1)
+    x[np.isnan(low) | np.isnan(high)] = np.nan
+    y = places[:, None] + np.array([-CAP, CAP, 0, 0, 0, 0, -CAP, CAP, 0])
+    return x.ravel(), y.ravel()
+
+
+def _words(name: str, group: str, value: float, low: float, high: float) -> str:
+    """What is said of a bar to whoever points at it."""
+    whose = name if name == group else f"{name} ({group})"
+    interval = "" if np.isnan(low) or np.isnan(high) else f" [{low:.3f}, {high:.3f}]"
+    return f"{whose}: {value:.3f}{interval}"

@@ -1,0 +1,52 @@
+"""Shifts by kind, as the realistic benchmark groups them (rood, section 3.2): corruptions and augmentations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from farout.core import Shift
+from farout.identity import is_users
+from farout.shifts.catalog import catalog
+from farout.shifts.corruption import SEVERITIES, Corruption
+
+
+def choose(
+    kind: str | None = None,
+    names: Iterable[str] = (),
+    severities: Iterable[int] = SEVERITIES,
+    frost_dir: str | Path | None = None,
+) -> list[Shift]:
+    """The shifts of a kind, and those of these names: corruptions at every severity asked for.
+
+    Kind "C": the common corruptions; "A": the augmentations; "all": both. `frost_dir` is handed to frost.
+    """
+    wanted = list(dict.fromkeys([*_of_kind(kind), *names]))
+    settings = {name: {"frost_dir": str(frost_dir)} if name == "frost" and frost_dir else {} for name in wanted}
+    if frost_dir and "frost" not in settings:
+        raise ValueError(f"frost_dir={frost_dir} is for frost, which is not among {', '.join(wanted) or 'no shifts'}")
+    strengths = sorted(set(severities))
+    if strengths != list(SEVERITIES) and not any(map(_is_corruption, wanted)):
+        raise ValueError(f"severities {strengths} are for corruptions, and there is none among {', '.join(wanted)}")
+    made = []
+    for name in wanted:
+        steps: list[dict[str, Any]] = [{"severity": step} for step in strengths] if _is_corruption(name) else [{}]
+        made += [catalog.create(name, **step, **settings[name]) for step in steps]
+    return made
+
+
+def _of_kind(kind: str | None) -> list[str]:
+    """The shifts of farout's own that make up a set; a user's are asked for by name."""
+    if kind not in (None, "C", "A", "all"):
+        raise ValueError(f"kind must be 'C' (corruptions), 'A' (augmentations) or 'all', got {kind!r}")
+    own = [name for name in catalog.names() if not is_users(catalog[name])]
+    found = [name for name in own if kind == "all" or (kind is not None and _is_corruption(name) == (kind == "C"))]
+    if kind and not found:
+        raise ValueError(f"no shift of kind {kind} is known; known shifts: {', '.join(own)}")
+    return found
+
+
+def _is_corruption(name: str) -> bool:
+    maker = catalog[name]
+    return isinstance(maker, type) and issubclass(maker, Corruption)

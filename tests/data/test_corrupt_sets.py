@@ -1,0 +1,409 @@
+"""Shifted sets on disk: every image is the one `Shifted` gives, and a stopped call goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+import farout
+from farout.core import ImageSet, Params, Shift
+from farout.data.arrays import ArraySet
+from farout.data.file_layout import class_folders
+from farout.data.realistic import write
+from farout.data.shifted import Shifted
+from farout.data.whole import as_bytes
+from farout.shifts.choosing import choose
+
+CLASSES = ("ape", "bee", "cow")
+
+
+def pictures(seed: int = 0, count: int = 90, labelled: bool = True, channels: int = 3, side: int = 16) -> ImageSet:
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (count, side, side, channels), np.uint8)
+    labels = rng.integers(0, 3, count) if labelled else None
+    return ArraySet(images, labels, name="pictures", classes=CLASSES if labelled else ())
+
+
+@dataclasses.dataclass(kw_only=True)
+class Darker(Shift):
+    """An augmentation whose values are no 8-bit values."""
+
+    name = "darker"
+    fails: bool = False
+
+    def sample(self, shape: tuple[int, ...], rng: torch.Generator) -> Params:
+        return {"gain": torch.rand((), generator=rng)}
+
+    def apply(self, images: Tensor, params: Params) -> Tensor:
+        if self.fails:
+            raise RuntimeError("too dark")
+        return images.mul(params["gain"][:, None, None, None])
+
+
+def noise(*severities: int) -> list[Shift]:
+    return [farout.shift("gaussian_noise", severity=severity) for severity in severities]
+
+
+def expected(images: ImageSet, shift: Shift, seed: int = 0) -> np.ndarray:
+    """Image by image, as uint8 [N, H, W, C]."""
+    shifted = Shifted(images, shift, seed)
+    return np.concatenate([as_bytes(shifted.batch([place])) for place in range(len(images))])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_npz_files_hold_the_severities_one_after_another(tmp_path: Path) -> None:
+    images = pictures()
+    write(images, tmp_path / "r", [*noise(1, 2, 5), Darker()], clean=True, seed=3)
+    with np.load(tmp_path / "r" / "gaussian_noise.npz") as file:
+        assert np.array_equal(file["images"], np.concatenate([expected(images, shift, 3) for shift in noise(1, 2, 5)]))
+        assert file["labels"].tolist() == 3 * images.labels.tolist()
+        assert file["severity"].tolist() == 90 * [1] + 90 * [2] + 90 * [5]
+    with np.load(tmp_path / "r" / "darker.npz") as file:
+        assert sorted(file) == ["images", "labels"]
+        assert np.array_equal(file["images"], expected(images, Darker(), 3))
+    clean = farout.load(tmp_path / "r" / "clean.npz")
+    assert clean.labels.tolist() == images.labels.tolist()
+    assert torch.equal(clean.batch(range(90)), images.batch(range(90)))
+    assert sorted(content(tmp_path / "r")) == ["clean.npz", "darker.npz", "gaussian_noise.npz"]
+
+
+def test_what_is_loaded_is_what_the_view_gives(tmp_path: Path) -> None:
+    """For corruptions, whose results are 8-bit values, to the last bit of the floats."""
+    images = pictures()
+    write(images, tmp_path / "r", noise(4))
+    again = farout.load(tmp_path / "r" / "gaussian_noise.npz")
+    assert torch.equal(again.batch(range(90)), Shifted(images, noise(4)[0]).batch(range(90)))
+
+
+def test_npy_files_are_those_of_cifar10_c(tmp_path: Path) -> None:
+    images = pictures()
+    write(images, tmp_path / "r", [*noise(1, 2, 3, 4, 5), farout.shift("jpeg", severity=2)], form="npy")
+    assert sorted(content(tmp_path / "r")) == ["gaussian_noise.npy", "jpeg_compression.npy", "labels.npy"]
+    array = np.load(tmp_path / "r" / "gaussian_noise.npy")
+    assert np.array_equal(array, np.concatenate([expected(images, shift) for shift in noise(1, 2, 3, 4, 5)]))
+    labels = np.load(tmp_path / "r" / "labels.npy")
+    assert labels.tolist() == 5 * images.labels.tolist()
+    fewer = np.load(tmp_path / "r" / "jpeg_compression.npy")
+    again = ImageSet.from_arrays(fewer, labels[: len(fewer)])
+    assert np.array_equal(as_bytes(again.batch(range(90))), expected(images, farout.shift("jpeg", severity=2)))
+
+
+def test_png_files_by_shift_severity_and_class(tmp_path: Path) -> None:
+    images = pictures()
+    write(images, tmp_path / "r", [*noise(2, 4), Darker()], form="png", clean=True, seed=1)
+    for shift, folder in [
+        *zip(noise(2, 4), ("gaussian_noise/2", "gaussian_noise/4"), strict=True),
+        (Darker(), "darker"),
+    ]:
+        again, wanted = farout.load(tmp_path / "r" / folder), expected(images, shift, 1)
+        order = np.argsort(images.labels, kind="stable")
+        assert again.classes == CLASSES
+        assert again.labels.tolist() == images.labels[order].tolist()
+        assert np.array_equal(as_bytes(again.batch(range(90))), wanted[order])
+        place = order[0]
+        with Image.open(tmp_path / "r" / folder / CLASSES[images.labels[place]] / f"{place:06d}.png") as file:
+            assert np.array_equal(np.asarray(file), wanted[place])
+    assert len(farout.load(tmp_path / "r" / "clean")) == 90
+
+
+def test_jpeg_files_have_quality_85(tmp_path: Path) -> None:
+    images = pictures(count=3)
+    write(images, tmp_path / "r", noise(1), form="jpeg")
+    for place, pixels in enumerate(expected(images, noise(1)[0])):
+        Image.fromarray(pixels).save(memory := io.BytesIO(), format="jpeg", quality=85)
+        file = tmp_path / "r" / "gaussian_noise" / "1" / CLASSES[images.labels[place]] / f"{place:06d}.jpg"
+        assert np.array_equal(np.asarray(Image.open(file)), np.asarray(Image.open(memory)))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_without_labels(tmp_path: Path, channels: int) -> None:
+    images = pictures(labelled=False, channels=channels, count=5)
+    write(images, tmp_path / "png", noise(1), form="png")
+    flat = farout.load(tmp_path / "png" / "gaussian_noise" / "1", channels=channels)
+    assert flat.labels is None
+    assert np.array_equal(as_bytes(flat.batch(range(5))), expected(images, noise(1)[0]))
+    write(images, tmp_path / "npz", noise(1))
+    assert farout.load(tmp_path / "npz" / "gaussian_noise.npz").labels is None
+    write(images, tmp_path / "npy", noise(1), form="npy")
+    assert sorted(content(tmp_path / "npy")) == ["gaussian_noise.npy"]
+
+
+def test_float_images_and_more_than_one_piece(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((25, 3, 70, 60), np.float32)  # 80 images make a piece at most
+    images = ImageSet.from_arrays(np.concatenate([values] * 4))
+    write(images, tmp_path / "r", [Darker(), *noise(3)])
+    for shift in (Darker(), *noise(3)):
+        with np.load(tmp_path / "r" / f"{shift.name}.npz") as file:
+            assert np.array_equal(file["images"], expected(images, shift))
+
+
+class Impatient:
+    """Presses Ctrl-C when so many images are done."""
+
+    def __init__(self, after: int) -> None:
+        self.after, self.expected, self.done = after, 0, 0
+
+    def total(self, images: int) -> None:
+        self.expected += images
+
+    def advance(self, images: int, title: str) -> None:
+        self.done += images
+        if self.done >= self.after:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("form", ["npz", "npy", "png"])
+def test_a_stopped_call_goes_on(tmp_path: Path, form: Any) -> None:
+    images, shifts = pictures(), [*noise(1, 2, 3), Darker()]
+    write(images, tmp_path / "whole", shifts, form=form)
+    with pytest.raises(KeyboardInterrupt):
+        write(images, tmp_path / "r", shifts, form=form, watcher=(stopped := Impatient(180)))
+    assert (stopped.expected, stopped.done) == (360, 180)
+    facts = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert [entry["finished"] for entry in facts["shifts"].values()] == [False, False]
+    assert not (tmp_path / "r" / f"gaussian_noise.{form}").exists()
+    facts = write(images, tmp_path / "r", shifts, form=form, watcher=(rest := Impatient(1000)))
+    assert (rest.expected, rest.done) == (180, 180)
+    assert all(entry["finished"] for entry in facts["shifts"].values())
+    assert content(tmp_path / "r") == content(tmp_path / "whole")
+    write(images, tmp_path / "r", shifts, form=form, watcher=(nothing := Impatient(1)))
+    assert (nothing.expected, nothing.done) == (0, 0)
+
+
+def test_what_is_finished_is_not_touched_and_what_is_gone_is_made_again(tmp_path: Path) -> None:
+    write(pictures(), tmp_path / "r", noise(1), form="png")
+    files = sorted(tmp_path.rglob("*.png"))
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+    files[7].unlink()
+    write(pictures(), tmp_path / "r", noise(1), form="png", watcher=(watcher := Impatient(1000)))
+    assert (watcher.expected, watcher.done) == (1, 1)
+    assert files[7].read_bytes() == before[files[7]][1]
+    assert all(path.stat().st_mtime_ns == before[path][0] for path in files if path != files[7])
+
+
+@pytest.mark.parametrize("form", ["npz", "png"])
+def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path, form: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, watcher=Impatient(90))
+    inside = tmp_path / "r" / ("gaussian_noise/1/ape" if form == "png" else ".unfinished")
+    for path in (inside / ".half-0123", tmp_path / "r" / ".gaussian_noise.npz-0123"):
+        path.write_bytes(b"half")
+    write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form)
+    assert not [path for path in (tmp_path / "r").rglob("*") if path.name.startswith(".")]
+
+
+def test_another_call_adds_shifts(tmp_path: Path) -> None:
+    write(pictures(), tmp_path / "r", noise(1, 2))
+    facts = write(pictures(), tmp_path / "r", [Darker()], clean=True)
+    assert list(facts["shifts"]) == ["gaussian_noise", "clean", "darker"]
+    assert all((tmp_path / "r" / entry["place"]).exists() and entry["finished"] for entry in facts["shifts"].values())
+
+
+def test_a_shift_that_was_stopped_stays_unfinished_until_it_is_done(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(pictures(), tmp_path / "r", noise(1, 2), watcher=Impatient(90))
+    facts = write(pictures(), tmp_path / "r", [Darker()])
+    assert {name: entry["finished"] for name, entry in facts["shifts"].items()} == {
+        "gaussian_noise": False,
+        "darker": True,
+    }
+    write(pictures(), tmp_path / "r", noise(1, 2), watcher=(rest := Impatient(1000)))
+    assert rest.done == 90
+    assert not (tmp_path / "r" / ".unfinished").exists()
+
+
+def test_the_manifest_says_what_lies_there(tmp_path: Path) -> None:
+    images = pictures()
+    returned = write(images, tmp_path / "r", [*noise(2, 5), Darker()], seed=9)
+    facts = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert facts == returned
+    assert (facts["name"], facts["fingerprint"], facts["seed"]) == ("pictures-R", images.fingerprint, 9)
+    assert (facts["format"], facts["images"], facts["shape"]) == ("npz", 90, [3, 16, 16])
+    assert facts["classes"] == list(CLASSES)
+    assert facts["shifts"]["gaussian_noise"] == {
+        "place": "gaussian_noise.npz",
+        "images": 180,
+        "severities": [2, 5],
+        "identities": [shift.identity() for shift in noise(2, 5)],
+        "finished": True,
+    }
+    assert facts["shifts"]["darker"]["identities"] == [Darker().identity()]
+    assert facts["versions"]["farout"] == farout.__version__
+    assert facts["versions"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"images": pictures(seed=1)}, r"holds another set: fingerprint '"),
+        (
+            {"images": ArraySet(pictures()._images.transpose(0, 2, 3, 1), pictures().labels)},
+            "holds another set: classes",
+        ),
+        ({"seed": 1}, "holds another set: seed 0, and not 1"),
+        ({"form": "npy"}, "holds another set: format 'npz', and not 'npy'"),
+        ({"shifts": noise(1, 2)}, "holds gaussian_noise with other settings or of another version"),
+    ],
+)
+def test_another_set_is_not_written_over(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    call = {"images": pictures(), "folder": tmp_path / "r", "shifts": noise(1)}
+    write(**call)
+    before = content(tmp_path)
+    with pytest.raises(ValueError, match=said):
+        write(**{**call, **changes})
+    assert content(tmp_path) == before
+
+
+def test_another_version_of_a_shift_is_another_shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(pictures(), tmp_path / "r", noise(1))
+    monkeypatch.setattr(type(noise(1)[0]), "version", 1000)
+    with pytest.raises(ValueError, match="of another version"):
+        write(pictures(), tmp_path / "r", noise(1))
+
+
+def test_folders_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="file is a file; expected a folder"):
+        write(pictures(), tmp_path / "file", noise(1))
+    with pytest.raises(ValueError, match=r"cannot write images to .*choose another folder"):
+        write(pictures(), tmp_path / "file" / "r", noise(1))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"full is not empty and has no manifest\.json"):
+        write(pictures(), tmp_path / "full", noise(1))
+    write(pictures(), tmp_path / "r", noise(1), form="png")
+    source = farout.load(tmp_path / "r" / "gaussian_noise" / "1")
+    with pytest.raises(ValueError, match="lies within the images of 1"):
+        write(source, tmp_path / "r" / "gaussian_noise" / "1" / "more", noise(1))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["file", "full", "r"]
+
+
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    (tmp_path / "r" / ".unfinished").mkdir(parents=True)
+    with (tmp_path / "r" / ".unfinished" / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(OSError, match="another run is writing to"):
+            write(pictures(), tmp_path / "r", noise(1))
+    write(pictures(), tmp_path / "r", noise(1))
+    assert sorted(content(tmp_path / "r")) == ["gaussian_noise.npz"]
+
+
+@pytest.mark.parametrize(
+    ("images", "shifts", "said"),
+    [
+        (pictures(), [], "there is nothing to write"),
+        (pictures().subset([]), noise(1), "pictures is empty; expected at least one image"),
+        (pictures(), [*noise(1), *noise(1)], "gaussian_noise was given twice at the same severity"),
+        (pictures(), [Darker(fails=True)], "darker fails on <ArraySet 'pictures'.*RuntimeError: too dark"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path: Path, images: ImageSet, shifts: list[Shift], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        write(images, tmp_path / "r", shifts)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("name", ["clean", "labels", "a/b", "..", ""])
+def test_names_that_would_make_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(Darker, "name", name)
+    with pytest.raises(ValueError, match="can have no file of that name"):
+        write(pictures(), tmp_path / "r", [Darker()])
+
+
+def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 90 * 768 * 7 - 1}))
+    with pytest.raises(OSError, match="GB are free; make room"):
+        write(pictures(), tmp_path / "r", noise(1))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 90 * 768 * 7}))
+    write(pictures(), tmp_path / "r", noise(1))
+
+
+def named(*classes: str) -> list[str]:
+    return class_folders(ArraySet(np.zeros((len(classes), 8, 8), np.uint8), np.arange(len(classes)), classes=classes))
+
+
+def test_class_folders() -> None:
+    assert named("T-shirt/top", "Bag", ".hidden") == ["T-shirt_top", "Bag", "_hidden"]
+    assert named("a/b", "a:b", "c") == ["a_b_0", "a_b_1", "c"]
+    assert named(*map(str, range(12)))[:11] == ["00", "01", "02", "03", "04", "05", "06", "07", "08", "09", "10"]
+
+
+def test_shifts_by_kind() -> None:
+    corruptions, augmentations, both = ({shift.name for shift in choose(kind)} for kind in ("C", "A", "all"))
+    assert {"fog", "gaussian_noise", "glass_blur"} <= corruptions
+    assert {"rot90", "flip"} <= augmentations
+    assert both == corruptions | augmentations
+    assert not corruptions & augmentations
+    assert len(choose("C")) == 5 * len(corruptions)
+    assert len(choose("A")) == len(augmentations)
+
+
+def test_shifts_by_name_and_severity() -> None:
+    chosen = choose(None, ["contrast", "flip", "contrast"], [5, 2])
+    assert [(shift.name, shift.params.get("severity")) for shift in chosen] == [
+        ("contrast", 2), ("contrast", 5), ("flip", None),
+    ]  # fmt: skip
+    assert {shift.name for shift in choose("A", ["contrast"], [1])} == {
+        *(shift.name for shift in choose("A")),
+        "contrast",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((None, ["contrst"]), "Did you mean 'contrast'?"),
+        (("B",), "kind must be 'C' .* got 'B'"),
+        ((None, ["flip"], [3]), r"severities \[3\] are for corruptions, and there is none among flip"),
+        ((None, ["contrast"], [6]), "severity of contrast must be a whole number from 1 to 5, got 6"),
+        ((None, ["contrast"], [1], "photos"), "frost_dir=photos is for frost, which is not among contrast"),
+    ],
+)
+def test_shifts_that_cannot_be_had(arguments: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        choose(*arguments)
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    folder = tmp_path / "photographs"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (300, 310, 3), np.uint8)).save(folder / "frost.png")
+    return folder
+
+
+def test_photographs_are_for_frost_only(tmp_path: Path, photographs: Path) -> None:
+    images, shifts = pictures(count=4), choose(None, ["frost", "contrast"], [3], photographs)
+    write(images, tmp_path / "r", shifts)
+    with np.load(tmp_path / "r" / "frost.npz") as file:
+        assert np.array_equal(
+            file["images"], expected(images, farout.shift("frost", severity=3, frost_dir=str(photographs)))
+        )
+        assert not np.array_equal(file["images"], expected(images, farout.shift("frost", severity=3)))
+    with pytest.raises(ValueError, match="holds frost with other settings"):
+        write(images, tmp_path / "r", choose(None, ["frost"], [3]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["npz", "png"])
+def test_workers_change_nothing(tmp_path: Path, photographs: Path, form: Any) -> None:
+    shifts = choose(None, ["frost", "shot_noise", "random_crop"], [1, 4], photographs)
+    images = pictures(count=100, side=64)  # in two pieces per shift
+    write(images, tmp_path / "here", shifts, form=form, clean=True)
+    write(images, tmp_path / "there", shifts, form=form, clean=True, workers=2)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
