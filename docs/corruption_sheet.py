@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import farout
-from farout.protocols.rood_setups import PUBLISHED
+from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES
 
 CELL, GAP, LEFT, TOP = 96, 4, 128, 28
-SCENE = 7
+SCENE = 4
 """The image of SHAPES that is shown."""
 FONT = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"), 12)
 

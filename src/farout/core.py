@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, overload
 
 import numpy as np
 import torch
@@ -335,9 +335,20 @@ class Shift(ABC):
     def apply(self, images: Tensor, params: Params) -> Tensor:
         """The shifted images, given what was drawn for each of them; on the device they are on."""
 
+    @overload
+    def __call__(self, images: ImageSet, seed: int = 0) -> ImageSet: ...
+    @overload
+    def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Tensor: ...
     @torch.no_grad()
-    def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Tensor:
-        """The shifted images [B, C, H, W] as float32; `indices` say which images these are, 0 to B − 1 unless given."""
+    def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Any:
+        """The shifted images [B, C, H, W] as float32; `indices` say which images these are, 0 to B − 1 unless given.
+
+        Of an `ImageSet`, a set whose images are shifted when they are asked for.
+        """
+        if isinstance(images, ImageSet):
+            from farout.data.shifted import Shifted
+
+            return Shifted(images, self, seed)
         images = as_images(images, images.device if isinstance(images, Tensor) else "cpu").contiguous()
         order = range(len(images)) if indices is None else list(indices)
         if len(order) != len(images):

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import wait
+from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -20,37 +21,56 @@ from typing import Any
 import torch
 
 from farout.plugins import load_plugin
-from farout.study.workers import WORKER_ENVIRONMENT
 
+SPAWN = SpawnContext()
+WORKER_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    # glibc gives large blocks back to the system after every batch and faults them in again; these keep them
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+    "MALLOC_TOP_PAD_": str(256 << 20),
+}
 PATIENCE = 1.0
-"""Seconds that workers have to finish their task when all is stopped; a task must not mind being killed."""
+"""Seconds that a crew has to finish its tasks when all is stopped; a task must not mind being killed."""
 
 Submit = Callable[..., Future[Any]]
 """`submit(function, *arguments)`: have `function(shared, *arguments)` computed."""
 
 
 @contextmanager
+def process_pool(
+    workers: int, start: Callable[..., None], arguments: tuple[Any, ...], plugins: tuple[str, ...], patience: float
+) -> Iterator[ProcessPoolExecutor]:
+    """Worker processes, each set up by `start(*arguments)` once it knows the plugins.
+
+    When this is left by an error or Ctrl-C, what has not been begun is dropped and the workers end within `patience`
+    seconds, by themselves or by force.
+    """
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(workers, SPAWN, _set_up, (plugins, start, arguments))
+    try:
+        with _environment(WORKER_ENVIRONMENT), _interrupts_later():
+            for _ in range(workers):
+                pool.submit(os.getpid)  # processes are started when there is work for them
+        yield pool
+    except BaseException:
+        _stop(pool, others, patience)
+        raise
+    pool.shutdown()
+
+
+@contextmanager
 def crew(workers: int, shared: Any, plugins: tuple[str, ...] = ()) -> Iterator[Submit]:
     """Who computes: so many worker processes, or this process where there are none.
 
-    `shared` travels to every worker once. When this is left by an error or Ctrl-C, what has not been begun is dropped
-    and the workers end.
+    `shared` travels to every worker once.
     """
     if workers < 1:
         yield partial(_at_once, shared)
         return
-    others = set(multiprocessing.active_children())
-    context, arguments = multiprocessing.get_context("spawn"), (plugins, pickle.dumps(shared))
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=arguments)
-    try:
-        with _environment(WORKER_ENVIRONMENT), _deaf():
-            for _ in range(workers):
-                pool.submit(os.getpid)  # processes are started when there is work for them
+    with process_pool(workers, _share, (pickle.dumps(shared),), plugins, PATIENCE) as pool:
         yield lambda function, *arguments: pool.submit(_call, function, *arguments)
-    except BaseException:
-        _stop(pool, others)
-        raise
-    pool.shutdown()
 
 
 def _at_once(shared: Any, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -62,9 +82,17 @@ def _at_once(shared: Any, function: Callable[..., Any], *arguments: Any) -> Futu
 _shared: Any
 
 
-def _start(plugins: tuple[str, ...], packed: bytes) -> None:
-    """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
+def _share(packed: bytes) -> None:
     global _shared
+    _shared = pickle.loads(packed)  # only now: it may need the plugins' classes
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(_shared, *arguments)
+
+
+def _set_up(plugins: tuple[str, ...], start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -72,11 +100,7 @@ def _start(plugins: tuple[str, ...], packed: bytes) -> None:
     torch.set_num_threads(1)
     for plugin in plugins:
         load_plugin(Path(plugin))
-    _shared = pickle.loads(packed)  # after the plugins, whose classes it may need
-
-
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(_shared, *arguments)
+    start(*arguments)
 
 
 def _end_with(parent: BaseProcess) -> None:
@@ -84,12 +108,12 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess]) -> None:
+def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess], patience: float) -> None:
     """End the workers: by themselves if they do it soon, else by force."""
     workers = [process for process in multiprocessing.active_children() if process not in others]
     try:
         pool.shutdown(wait=False, cancel_futures=True)
-        running, deadline = [worker.sentinel for worker in workers], time.monotonic() + PATIENCE
+        running, deadline = [worker.sentinel for worker in workers], time.monotonic() + patience
         while running and (left := deadline - time.monotonic()) > 0:
             running = [end for end in running if end not in wait(running, left)]
     finally:  # also when the user has lost patience
@@ -98,16 +122,24 @@ def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess]) -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Ctrl-C is not heard by processes that are started meanwhile, not even while they import."""
-    if threading.current_thread() is not threading.main_thread():
+def _interrupts_later() -> Iterator[None]:
+    """Ctrl-C meanwhile is heard at the end, and never by processes that are started meanwhile, which inherit the mask.
+
+    A process that heard it while it imports would say so with a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    heard: list[int] = []  # by another thread, which the mask is not for
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 @contextmanager

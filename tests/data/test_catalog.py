@@ -61,7 +61,7 @@ def test_unknown_option() -> None:
 
 @pytest.mark.parametrize("path", ["./nothing", "nothing.npz", "a/b", Path("nothing"), "~/no such folder/x"])
 def test_missing_path(path: str | Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file or folder .*expected an \.npz file"):
+    with pytest.raises(FileNotFoundError, match=r"no file or folder .*expected an \.npz or \.npy file"):
         farout.data.load(path)
 
 

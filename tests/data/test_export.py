@@ -11,7 +11,7 @@ import torch
 
 import farout
 from farout.data.drawn import Drawn, drawn
-from farout.data.export import Format, export
+from farout.data.writing.drawn import Format, export
 
 
 def small(split: str = "test/id", seed: int = 1) -> Drawn:

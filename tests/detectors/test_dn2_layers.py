@@ -86,7 +86,7 @@ def test_a_study_names_it_before_it_starts(layer: int | str, message: str, tmp_p
         "inliers": "toy",
         "networks": [{"name": "resnet20", "weights": str(tmp_path / "weights.safetensors"), "classes": 4}],
         "detectors": ["dn2", {"name": "dn2", "layer": layer}],
-        "protocols": ["ood"],
+        "protocols": ["clean"],
         "budget": "quick",
     }
     with pytest.raises(ValueError, match=message):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from farout import metrics
-from farout.metrics.setups import Estimate, flagged_share, mean, setup_auroc
+from farout.metrics.setups import Counts, Estimate, mean, recall_threshold, setup_auroc
 
 REPEATS = 800
 SLACK = 3 * np.sqrt(0.95 * 0.05 / REPEATS) + 0.01
@@ -85,11 +88,12 @@ def test_mean_over_classes_that_share_their_images() -> None:
 def test_flagged_share() -> None:
     inliers = np.arange(100.0)  # 95 of them are at most 94
     copies = np.stack([np.full(100, 94.0), np.full(100, 94.5), np.where(np.arange(100) < 30, 0.0, 200.0)])
-    found = flagged_share(inliers, copies)
+    threshold = recall_threshold(inliers)
+    found = reduce(add, (Counts.of(scores, [0.0], threshold) for scores in copies)).flagged()
     assert found.value == pytest.approx((0 + 1 + 0.7) / 3)
     per_image = np.where(np.arange(100) < 30, 1 / 3, 2 / 3)
     assert found.error == pytest.approx(per_image.std(ddof=1) / 10)
-    assert flagged_share(inliers, inliers[None]).value == 0.05
+    assert Counts.of(inliers, [0.0], threshold).flagged().value == 0.05
 
 
 def test_bounds_where_all_pairs_behave_alike() -> None:
@@ -98,6 +102,28 @@ def test_bounds_where_all_pairs_behave_alike() -> None:
     same = apart - setup_auroc([0.0, 1.0, 2.0], [5.0, 6.0, 7.0, 8.0])
     assert (same.value, same.error) == (0.0, 0.0)
     assert same.difference().low < 0 < same.difference().high
+
+
+@pytest.mark.parametrize("beyond", range(12))
+def test_rounding_leaves_no_error_where_all_images_behave_alike(beyond: int) -> None:
+    """Of 11 copies of every inlier so many lie beyond all outliers: shares of twelfths, which have no exact float."""
+    inliers, outliers = np.zeros(60), np.ones(50)
+    copies = [np.full(60, 2.0 if place < beyond else 0.5) for place in range(11)]
+    found = setup_auroc(inliers, outliers, copies)
+    assert found.value == pytest.approx(1 - beyond / 12)
+    assert found.error == 0
+    assert found.share().high - found.share().low > 0.05  # Clopper and Pearson of 50 pairs
+    assert (found - setup_auroc(inliers, outliers)).error == 0
+
+
+def test_a_mean_is_no_surer_than_its_smallest_test() -> None:
+    """Where all tests separate everything, a test of one pair may be wrong for all that the others show."""
+    many, one = Estimate(1.0, np.zeros(8), 1000), Estimate(1.0, np.zeros(8), 1)
+    assert mean([many, one]).share() == (1.0, pytest.approx(0.025), 1.0)
+    spread = Estimate(0.8, np.full(8, 0.01), 4)  # has an error of its own, which says nothing of the single image
+    assert mean([spread, one]).error == 0
+    assert mean([spread, one]).share().low < 0.1
+    assert mean([many] * 49).value == 1.0
 
 
 def test_one_image_tells_nothing_of_its_error() -> None:

@@ -197,7 +197,12 @@ def test_an_image_tower_gives_its_embedding(hub: dict[str, Tensor]) -> None:
 @needs_timm
 @pytest.mark.parametrize(
     ("name", "options", "width"),
-    [("timm:resnet18", {}, 512), ("vit_tiny", {"img_size": 64}, 192), (CLIP, {"img_size": 64}, 512)],
+    [
+        ("timm:resnet18", {}, 512),
+        ("resnet18", {}, 512),
+        ("vit_tiny", {"img_size": 64}, 192),
+        (CLIP, {"img_size": 64}, 512),
+    ],
 )
 def test_a_local_file_gives_the_features_its_classifier_would_read(
     name: str, options: dict[str, Any], width: int, tmp_path: Path

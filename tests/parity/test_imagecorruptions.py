@@ -23,7 +23,7 @@ from corruption_peer import (
 from numpy.typing import NDArray
 from PIL import Image
 
-from farout.shifts.corruption import NEARLY
+from farout.shifts.kernels.levels import NEARLY
 from farout.shifts.tables import TABLES
 
 package = load()

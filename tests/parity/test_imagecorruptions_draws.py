@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import farout
-from farout.shifts.corruption import NEARLY
+from farout.shifts.kernels.levels import NEARLY
 from farout.shifts.tables import TABLES
 
 package = load()

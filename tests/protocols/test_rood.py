@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from farout import shifts
 from farout.detectors.catalog import catalog
 from farout.protocols import cuts, plan
 from farout.protocols.rood import INLIERS, Rood
-from farout.protocols.rood_setups import PUBLISHED
+from farout.protocols.rood_classes import class_names
+from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import Corruption
 from farout.study.engine import grouped
 from farout.study.scoring import ScoreCell
@@ -72,6 +74,12 @@ def test_ones_own_setups() -> None:
         ([], r"setups must list A, C or both"),
         (["B"], r"unknown setup .*: 'B'\.?"),
         (["U"], r"the setup U, without shifts, is always there"),
+        ([{"mine": ["fog"]}], r"unknown setup \(give one of your own"),
+        ({"": ["fog"]}, r"a setup cannot be called ''"),
+        ({"detector": ["fog"]}, r"a setup cannot be called 'detector': tables use that word"),
+        ({"n_inliers": ["fog"]}, r"a setup cannot be called 'n_inliers'"),
+        ({"mine": ["fog"], "GS mine": ["snow"]}, r"a setup cannot be called 'GS mine'"),
+        ({"U_low": ["fog"]}, r"a setup cannot be called 'U_low'"),
         ({"mine": []}, r"setup mine: expected a list of shifts"),
         ({"mine": "fog"}, r"setup mine: expected a list of shifts, .* got 'fog'"),
         ({"mine": ["fogg"]}, r"unknown shift 'fogg'\. Did you mean 'fog'"),
@@ -115,7 +123,7 @@ def test_one_class_detectors_are_fitted_on_their_class_alone(study: Any) -> None
         fit = entry.cell.subject.fit
         expected = whole.subset(np.flatnonzero(whole.labels == label))
         assert torch.equal(fit.train.load().batch(range(9)), expected.batch(range(9)))
-        assert set(fit.val.load().labels) == {label}
+        assert fit.val is None  # it learns nothing from validation images
         assert len(entry.cell.images.load()) == 200  # all classes are scored: the others are its outliers
 
 
@@ -142,6 +150,70 @@ def test_detectors_that_read_images_score_their_class_alone(study: Any, monkeypa
         assert set(entry.cell.subject.train.load().labels) == {int(entry.tags["label"])}
 
 
+def test_detectors_that_read_images_are_fitted_once_for_each_class(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those fitted lately are kept, and they are few: all images of one come before those of the next."""
+
+    class Mine(farout.Detector):
+        def score(self, images: torch.Tensor) -> torch.Tensor:
+            return images.flatten(1).mean(1)
+
+    monkeypatch.setitem(catalog._makers, "Mine", Mine)
+    entries = plan(study(["Mine"], one_class=True, setups={"x": ["flip", "rot90"]}))
+    assert [entry.tags["label"] for entry in entries] == [label for label in "0123" for _ in range(3)]
+
+
+def test_what_learns_nothing_is_scored_once_for_all_classes(study: Any) -> None:
+    entries = plan(study(["odin", "dn2"], one_class=True, setups={"x": ["flip"]}))
+    clean = [(entry.tags["detector"], entry.cell.id) for entry in entries if not entry.tags["setup"]]
+    assert len({cell for detector, cell in clean if detector == "odin"}) == 1
+    assert len({cell for detector, cell in clean if detector == "dn2"}) == 4
+
+
+def test_classes_have_the_same_sources_for_all_detectors(study: Any) -> None:
+    """Files would be read again for each."""
+    entries = plan(study(["knn", "dn2"], one_class=True, setups={"x": ["flip"]}))
+    assert len({id(entry.cell.subject.fit.train) for entry in entries}) == 4
+
+
+def test_class_names_that_would_not_do() -> None:
+    classes = ("mean", "cat", "cat", "", "dog_low", "GS")
+    names = class_names([0, 1, 2, 3, 4, 5, 7], classes)
+    assert list(names.values()) == ["mean (0)", "cat (1)", "cat (2)", "3", "dog_low (4)", "GS (5)", "7"]
+    assert class_names([0, 1], ("ant", "bee")) == {0: "ant", 1: "bee"}
+
+
+def files(folder: Path, **counts: list[int]) -> dict[str, str]:
+    """Splits as files, so many images of every class."""
+    rng = np.random.default_rng(0)
+    for split, of_class in counts.items():
+        labels = np.repeat(np.arange(len(of_class)), of_class)
+        images = rng.integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
+        np.savez(folder / f"{split}.npz", images=images, labels=labels)
+    return {split: str(folder / f"{split}.npz") for split in counts}
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "detector", "message"),
+    [
+        ([5, 0], [5, 5], "dn2", "none of the 5 training images is of the class 1"),
+        ([5, 5], [5, 0], "react", "react is to be fitted, and there are no images of val"),
+    ],
+)
+def test_a_class_without_images_to_fit_on(
+    weights: str, tmp_path: Path, train: list[int], val: list[int], detector: str, message: str
+) -> None:
+    spec = {
+        "name": "small",
+        "inliers": files(tmp_path, train=train, val=val, test=[5, 5]),
+        "networks": [{"name": "lenet", "weights": weights, "classes": 4}],
+        "detectors": [detector],
+        "protocols": [{"name": "rood", "one_class": True}],
+    }
+    with pytest.raises(ValueError, match=message):
+        plan(from_spec(StudySpec.model_validate(spec)))
+    plan(from_spec(StudySpec.model_validate({**spec, "outliers": ["noise"], "protocols": ["rood"]})))
+
+
 def test_too_few_images_of_a_class_are_found_before_the_work(study: Any) -> None:
     with pytest.raises(ValueError, match=r"knn: k=100 needs at least that many training images, got \d\d"):
         plan(study([{"name": "knn", "k": 100}], one_class=True))
@@ -159,6 +231,9 @@ def test_a_budget_cuts_what_is_asked_for_and_says_so(study: Any) -> None:
     [
         ({"images": 0}, "images must be a positive integer, got 0"),
         ({"one_class": "dn2"}, "one_class must list the labels"),
+        ({"one_class": None}, "one_class must list the labels"),
+        ({"one_class": [3]}, "one_class must list the labels"),
+        ({"one_class": True, "images": 3}, "no image of the class .* among the 3 test images"),
         ({"one_class": ["dn3"]}, r"unknown detector of the study: 'dn3'\. Did you mean 'dn2'"),
     ],
 )
@@ -171,6 +246,11 @@ def test_wrong_settings(study: Any, rood: Any, message: str) -> None:
 def test_wrong_detectors(detectors: Any) -> None:
     with pytest.raises(ValueError, match="detectors must list the labels of one or more detectors, got"):
         Rood(detectors=detectors)
+
+
+def test_one_class_of_detectors_that_are_left_out() -> None:
+    with pytest.raises(ValueError, match="one_class names dn2, and detectors does not"):
+        Rood(one_class=["dn2", "msp"], detectors=["msp"])
 
 
 def test_one_class_needs_classes(weights: str, tmp_path: Any) -> None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import farout
 from farout import metrics
+from farout.data.file_sets import CATEGORIES
 from farout.protocols.rood_summary import summarise
-from farout.study.results import Results
-from farout.study.spec import StudySpec
-from written_runs import lenet_weights
+from farout.rng import balanced
+from farout.study.cell import Entry
+from farout.study.results import Results, write_plan
+from farout.study.sources import LiveImages
+from farout.study.spec import ProtocolSpec, StudySpec
+from farout.study.store import Store, array_file, score_table
+from farout.study.study import Inliers, Study, Trial
+from written_runs import NamedCell, lenet_weights
 
 SETUPS = {"light": ["brightness"], "turned": ["rot90", "flip"]}
 
@@ -144,8 +152,6 @@ def test_one_class_against_panels_fitted_by_hand(one_class: tuple[StudySpec, Pat
 
 
 def test_a_setup_is_shown_when_all_its_shifts_are_there(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
-    import shutil
-
     _, folder = one_class
     copy = tmp_path / "run"
     shutil.copytree(folder, copy)
@@ -161,9 +167,135 @@ def test_a_setup_is_shown_when_all_its_shifts_are_there(one_class: tuple[StudySp
     assert text == "nan"
 
 
-def test_nothing_yet(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
-    import shutil
+def test_a_shift_is_shown_when_all_its_severities_are_there(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(one_class[1], copy)
+    results = Results(copy)
+    tags = {"shift": "brightness", "severity": "5", "detector": "dn2", "class": farout.load("toy").classes[2]}
+    lost = next(row for row in results.rows if tags.items() <= row.tags.items())
+    shutil.rmtree(results.store.path(lost.cell))
+    summary = summarise(Results(copy), "rood")
+    found = {table.name: table.frame.set_index("detector") for table in summary.tables}
+    assert list(found["rood_shifts"].loc["dn2", "shift"]) == ["rot90", "flip"]
+    assert list(found["rood_shifts"].loc["knn", "shift"]) == ["brightness", "rot90", "flip"]
+    assert list(found["rood_severities"].loc["dn2", "severity"]) == ["1", "2", "3", "4", "", ""]
+    lines = found["rood_classes"].loc["dn2"].set_index("setup")
+    values = lines.loc["light", list(farout.load("toy").classes)].to_numpy(float)
+    assert np.isnan(values).tolist() == [False, False, True, False]  # the other classes are whole
+    assert np.isnan(lines.loc["light", "mean"])
+    figures: dict[str, Any] = {figure.name: figure for figure in summary.figures}
+    assert list(figures["rood_bars_0"].panels["dn2"]["bar"]) == ["none", "rot90", "flip"]
+    (light,) = (figure for figure in figures.values() if figure.title.endswith("setup light"))
+    assert {detector: list(points) for detector, points in light.panels.items()} == {"dn2": [], "knn": ["brightness"]}
 
+
+def test_a_class_that_is_not_there_yet(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(one_class[1], copy)
+    results = Results(copy)
+    first = farout.load("toy").classes[0]
+    for row in results.rows:
+        if row.tags["class"] == first and row.tags["detector"] == "dn2":
+            shutil.rmtree(results.store.path(row.cell))
+    frame = {table.name: table.frame for table in summarise(Results(copy), "rood").tables}["rood_classes"]
+    assert list(frame)[-2:] == ["mean", "GS"]
+    lines = frame[frame["setup"] == "U"].set_index("detector")
+    assert np.isnan(lines.loc["dn2", [first, "mean"]].to_numpy(float)).all()
+    assert not lines.loc["knn"].isna().drop("GS").any()
+
+
+def written(root: Path, seeds: dict[str, dict[str, np.ndarray]]) -> Results:
+    """A run of one detector: by seed, the scores of inliers (""), outliers ("out") and copies by shift."""
+    store, entries = Store(root).open(), []
+    for seed, sets in seeds.items():
+        for name in ("", "out", "flip", "rot90"):
+            tags = {"network": "net", "seed": seed, "detector": "knn", "class": "", "label": "", "severity": ""}
+            tags |= {"outliers": "out" if name == "out" else ""}
+            tags |= {"setup": "" if name in ("", "out") else "turned", "shift": "" if name in ("", "out") else name}
+            cell = NamedCell(("net", seed, "knn"), name)
+            entries.append(Entry("rood", cell, tags))
+            if name in sets:
+                pictures = {"highest": np.arange(2), "highest_images": np.zeros((2, 4, 4, 3), np.uint8)}
+                files = {"scores.parquet": score_table({"score": sets[name]})}
+                store.write(cell.id, {}, {**files, "examples.safetensors": array_file(pictures)})
+    test = LiveImages(farout.ImageSet.from_arrays(np.zeros((1, 8, 8, 3), np.uint8)))
+    study = Study("written", [Trial(0, Inliers(None, None, test), {})], [ProtocolSpec(name="rood")], "quick")
+    write_plan(store, study, entries)
+    return Results(root)
+
+
+def test_several_seeds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = {name: rng.standard_normal(20) + (name == "out") for name in ("", "out", "flip", "rot90")}
+    other = {name: rng.standard_normal(20) + (name == "out") for name in whole}
+    plain = [metrics.auroc(part[""], part["out"]) for part in (whole, other)]
+    turned = [
+        metrics.auroc(np.concatenate([part[""], part["flip"], part["rot90"]]), part["out"]) for part in (whole, other)
+    ]
+    frame = summarise(written(tmp_path / "both", {"1": whole, "2": other}), "rood").tables[0].frame
+    (line,) = frame.to_dict("records")
+    assert (line["seeds"], line["n_inliers"]) == (2, 20)
+    assert line["U"] == pytest.approx(np.mean(plain))
+    assert line["GS turned"] == pytest.approx(100 * (np.mean(turned) - np.mean(plain)))
+    del other["rot90"]
+    frame = summarise(written(tmp_path / "part", {"1": whole, "2": other}), "rood").tables[0].frame
+    (line,) = frame.to_dict("records")
+    assert line["U"] == pytest.approx(np.mean(plain))
+    assert np.isnan(line["turned"])  # and not that of the first seed
+    assert np.isnan(line["GS turned"])
+
+
+def test_clean_scores_alone(tmp_path: Path) -> None:
+    summary = summarise(written(tmp_path, {"1": {"": np.zeros(3), "out": np.ones(3)}}), "rood")
+    assert [table.name for table in summary.tables] == ["rood"]
+    assert [figure.name for figure in summary.figures] == ["rood_bars_0"]
+
+
+def test_categories_whose_outliers_are_their_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MVTec from invented files: good images are dark, defective ones brighter; one category against itself."""
+    rng = np.random.default_rng(0)
+    root = tmp_path / "mvtec" / "unpacked"
+    for place, category in enumerate(CATEGORIES):
+        levels = {"train/good": [20 + place] * 12, "test/good": [20 + place, 60 + place] * 2, "test/cut": [50, 90, 70]}
+        for kind, some in levels.items():
+            (root / category / kind).mkdir(parents=True)
+            for number, level in enumerate(some):
+                pixels = np.clip(rng.normal(level, 3, (32, 32, 3)), 0, 255).astype(np.uint8)
+                Image.fromarray(pixels).save(root / category / kind / f"{number:03}.png")
+    monkeypatch.setenv("FAROUT_DATA", str(tmp_path))
+    spec = {
+        "name": "small",
+        "inliers": {"name": "mvtec", "options": {"side": 32}},
+        "networks": [{"name": "lenet", "weights": str(lenet_weights(tmp_path)), "classes": 4}],
+        "detectors": [{"name": "dn2", "k": 1}],
+        "protocols": [{"name": "rood", "one_class": True, "setups": {"A": ["flip"]}, "images": 60}],
+        "budget": "quick",
+    }
+    study = StudySpec.model_validate(spec)
+    farout.run(study, tmp_path / "run")
+    found = {table.name: table.frame for table in summarise(Results(tmp_path / "run"), "rood").tables}
+    (line,) = found["rood"].to_dict("records")
+    assert line["outliers"] == "defects, mean of 15"
+    single = found["rood_class_intervals"].set_index("class")
+    assert (single["n_inliers"] == 2).all()  # 60 images: two of either kind of every category
+    assert (single["n_outliers"] == 2).all()
+    network = farout.networks.create("lenet", 4, 32)
+    farout.networks.load_weights(network, study.networks[0].weights)
+    train, test = (farout.load("mvtec", split, side=32) for split in ("train", "test"))
+    test = test.subset(balanced(2 * test.labels + test.attributes["outlier"], 60))
+    for label, category in enumerate(CATEGORIES):
+        panel = farout.Panel(network, [farout.detectors.create("dn2", k=1)])
+        panel.fit(train.subset(np.flatnonzero(train.labels == label)))
+        of_class = test.subset(np.flatnonzero(test.labels == label))
+        plain, good = panel.score(of_class)["dn2"], of_class.attributes["outlier"] == 0
+        flipped = panel.score(farout.shift("flip")(of_class))["dn2"]
+        assert single.loc[category, "U"] == metrics.auroc(plain[good], plain[~good])
+        both = np.concatenate([plain[good], flipped[good]])
+        assert single.loc[category, "A"] == metrics.auroc(both, plain[~good])
+    assert line["U"] == pytest.approx(single["U"].mean())
+
+
+def test_nothing_yet(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(one_class[1], copy)
     shutil.rmtree(copy / "cells")

@@ -9,8 +9,8 @@ import torch
 from scipy import ndimage
 
 import farout
-from farout.shifts.blur import shuffled
-from farout.shifts.filters import gaussian
+from farout.shifts.kernels.gaussian import gaussian
+from farout.shifts.kernels.shuffling import shuffled
 from farout.shifts.tables import TABLES
 
 SLOW = {

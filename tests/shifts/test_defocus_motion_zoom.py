@@ -12,11 +12,11 @@ from scipy import ndimage, stats
 from slow_corruptions import cut
 
 import farout
-from farout.shifts.corruption import NEARLY
-from farout.shifts.defocus import disk
-from farout.shifts.motion import motion_blur
+from farout.shifts.kernels.disk import disk
+from farout.shifts.kernels.levels import NEARLY
+from farout.shifts.kernels.motion import motion_blur
+from farout.shifts.kernels.taps import correlate, mirrored, repeated
 from farout.shifts.tables import TABLES, nearest_size
-from farout.shifts.taps import correlate, mirrored, repeated
 
 NAMES = ["defocus_blur", "motion_blur", "zoom_blur"]
 SHAPES = [(32, 32), (64, 64), (224, 224), (33, 29), (8, 11), (50, 67), (36, 36), (128, 131)]

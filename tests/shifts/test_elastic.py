@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 import farout
-from farout.shifts.elastic import cut_off, smoothing
+from farout.shifts.kernels.gaussian import cut_off, gaussian_matrix
+from farout.shifts.kernels.warping import inverse_maps, mixed, warp
 from farout.shifts.tables import TABLES
-from farout.shifts.warping import inverse_maps, mixed, warp
 
 Array = NDArray[Any]
 SHAPES = [(3, 32, 32), (3, 64, 64), (1, 28, 28), (3, 33, 29), (1, 8, 8), (3, 50, 67)]
@@ -129,7 +129,7 @@ def test_a_singular_map_reads_one_pixel() -> None:
 def test_smoothing_is_the_gaussian_filter_of_scipy(side: int, sigma: float) -> None:
     rows = np.random.default_rng(0).uniform(-1, 1, (side, 37))
     expected = ndimage.gaussian_filter1d(rows, sigma, axis=0, mode="reflect", truncate=3)
-    matrix = smoothing(side, sigma)
+    matrix = gaussian_matrix(side, sigma)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-8)
     np.testing.assert_allclose(matrix @ rows, expected, atol=1e-6)
     np.testing.assert_allclose(mixed(matrix, rows.astype(np.float32), cut_off(sigma)), expected, atol=1e-6)

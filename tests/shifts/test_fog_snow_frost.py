@@ -15,10 +15,10 @@ from scipy import ndimage
 
 import farout
 from farout.core import Params, Shift
-from farout.shifts import frost_texture
-from farout.shifts.fog import plasma
-from farout.shifts.frost_sheets import Sheets
 from farout.shifts.tables import TABLES
+from farout.shifts.textures import frost_procedural
+from farout.shifts.textures.frost_sheets import Sheets
+from farout.shifts.textures.plasma import plasma
 
 SETTINGS = [(severity, side) for side in (32, 64, 224) for severity in range(1, 6)]
 SHAPES = [(3, 32, 32), (1, 32, 32), (3, 21, 44), (3, 8, 8)]
@@ -215,7 +215,7 @@ def spectral_slope(images: np.ndarray) -> float:
 def test_frost_has_the_statistics_of_photographs(side: int, count: int, number: int) -> None:
     """Tolerances: four errors of the mean; of the rest what a sheet may be off by (its own draw, cut at white)."""
     mean, std, slope, correlation = STATISTICS[side][number]
-    found = crops(frost_texture.procedural(side, side), number, side, count)
+    found = crops(frost_procedural.procedural(side, side), number, side, count)
     of_crops = found.mean((2, 3))
     assert of_crops.mean(0) == pytest.approx(mean, abs=4 * 12 / count**0.5)
     assert np.sqrt(found.var((2, 3)).mean(0)) == pytest.approx([std] * 3, rel=0.06)
@@ -228,9 +228,9 @@ def test_frost_has_the_statistics_of_photographs(side: int, count: int, number: 
 
 
 def test_frost_of_64_px_lies_between() -> None:
-    for number, texture in enumerate(frost_texture.TEXTURES):
+    for number, texture in enumerate(frost_procedural.TEXTURES):
         (small, *few), (large, *many) = (STATISTICS[side][number][:3] for side in (32, 224))
-        mean, *rest = frost_texture.statistics(texture, 64)
+        mean, *rest = frost_procedural.statistics(texture, 64)
         assert mean == pytest.approx(np.mean([small, large], 0))
         assert rest == pytest.approx(np.mean([few, many], 0))
 
@@ -248,7 +248,7 @@ def test_every_texture_as_often_as_it_should_be() -> None:
 def test_frost_given_its_place(severity: int, shape: tuple[int, ...]) -> None:
     frost, (_, height, width) = farout.shift("frost", severity=severity), shape
     images, params = pictures(3, shape), drawn(frost, 3, shape)
-    sheets = frost_texture.procedural(height, width)
+    sheets = frost_procedural.procedural(height, width)
     image_weight, frost_weight, _ = row("frost", severity, shape)
     expected = []
     for i, image in enumerate(hwc(images)):
@@ -264,7 +264,7 @@ def test_frost_given_its_place(severity: int, shape: tuple[int, ...]) -> None:
 
 def test_frost_goes_on_beyond_its_edge() -> None:
     """The last rows and columns repeat the first, so that a crop may begin at each of 256² places."""
-    levels = frost_texture.procedural(32, 40).levels
+    levels = frost_procedural.procedural(32, 40).levels
     assert levels.shape == (4, 3, 256 + 31, 256 + 39)
     assert torch.equal(levels[:, :, 256:], levels[:, :, :31])
     assert torch.equal(levels[..., 256:], levels[..., :39])

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 import farout
-from farout.shifts.poisson import SMALLEST, poisson
+from farout.shifts.kernels.poisson import SMALLEST, poisson
 from farout.shifts.tables import TABLES
 
 SLOW = {

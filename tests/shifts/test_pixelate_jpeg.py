@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import farout
-from farout.shifts.digital import boxes, nearest
+from farout.shifts.kernels.boxes import boxes, nearest
 from farout.shifts.tables import TABLES, constants
 
 Array = NDArray[Any]

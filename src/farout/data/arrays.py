@@ -17,7 +17,7 @@ from farout.identity import digest_arrays
 
 
 class ArraySet(ImageSet):
-    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1]."""
+    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1]; `severity` of their corruption, 0 for none."""
 
     def __init__(
         self,
@@ -26,12 +26,15 @@ class ArraySet(ImageSet):
         *,
         name: str = "arrays",
         classes: tuple[str, ...] = (),
+        severity: ArrayLike | None = None,
     ) -> None:
         self.name = name
         self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
         self.shape = self._images.shape[1:]
-        self.labels = None if labels is None else _as_labels(labels, len(self._images), name)
+        self.labels = None if labels is None else _counts(labels, len(self._images), f"{name}: labels")
         self.classes = classes or _numbered(self.labels)
+        if severity is not None:
+            self.attributes = {"severity": _counts(severity, len(self._images), f"{name}: severity")}
 
     def __len__(self) -> int:
         return len(self._images)
@@ -41,7 +44,7 @@ class ArraySet(ImageSet):
 
     def _fingerprint(self) -> str:
         labels = np.empty(0, np.int64) if self.labels is None else self.labels
-        return digest_arrays([("images", self._images), ("labels", labels)])
+        return digest_arrays([("images", self._images), ("labels", labels), *self.attributes.items()])
 
 
 def as_floats(images: NDArray[Any]) -> Tensor:
@@ -51,6 +54,12 @@ def as_floats(images: NDArray[Any]) -> Tensor:
     """
     scale = 255 if images.dtype == np.uint8 else 1
     return torch.from_numpy(np.ascontiguousarray(np.divide(images, np.float32(scale), dtype=np.float32)))
+
+
+def as_bytes(images: Tensor) -> NDArray[np.uint8]:
+    """Images [B, C, H, W] in [0, 1] as uint8 [B, H, W, C], to the nearest value."""
+    pixels = images.mul(255).round_().clamp_(0, 255).byte()
+    return np.ascontiguousarray(pixels.permute(0, 2, 3, 1).cpu().numpy())
 
 
 def npz_names(path: Path) -> list[str]:
@@ -63,7 +72,7 @@ def npz_names(path: Path) -> list[str]:
 
 
 def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
-    """A set from an .npz file with `images` and `labels`, or `{split}_images` and `{split}_labels`."""
+    """A set from an .npz file with `images`, `labels` and `severity`, or `{split}_images` and so on."""
     try:
         return _read_npz(path, split, name or path.stem)
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
@@ -78,8 +87,8 @@ def _read_npz(path: Path, split: str, name: str) -> ArraySet:
                 f"{path} has the arrays {', '.join(file) or 'none'}; expected 'images' (and 'labels'), "
                 f"or '{split}_images' (and '{split}_labels')"
             )
-        labels = file.get(f"{prefix}labels")
-        return ArraySet(file[f"{prefix}images"], labels, name=name)
+        images, labels, severity = (file.get(f"{prefix}{what}") for what in ("images", "labels", "severity"))
+        return ArraySet(images, labels, name=name, severity=severity)
 
 
 def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
@@ -105,12 +114,12 @@ def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
     return nchw
 
 
-def _as_labels(labels: ArrayLike, total: int, name: str) -> NDArray[np.int64]:
-    array = np.asarray(labels)
+def _counts(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
+    array = np.asarray(values)
     if array.shape != (total,) or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{name}: expected {total} integer labels, got {array.dtype} of shape {array.shape}")
+        raise ValueError(f"{what}: expected {total} whole numbers, got {array.dtype} of shape {array.shape}")
     if array.size and array.min() < 0:
-        raise ValueError(f"{name}: labels must count from 0, got {array.min()}")
+        raise ValueError(f"{what}: expected whole numbers from 0 on, got {array.min()}")
     return array.astype(np.int64)
 
 

@@ -15,6 +15,7 @@ from farout.data import array_sets, drawn, file_sets, toy
 from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
 from farout.data.generated import Noise, at_least
+from farout.data.published import read_npy
 from farout.registry import Registry, unknown
 
 DATASETS: Registry[ImageSet] = Registry("data set")
@@ -62,7 +63,9 @@ def outlier_splits(name: str) -> list[str]:
 def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = None, **options: Any) -> ImageSet:
     """A set by name ("cifar10", "shapes", …; see `names`), from an .npz file or from a folder of images.
 
-    An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`. A folder that has the
+    An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`; `severity` beside them says how
+    corrupted an image is, and split "3" are those of severity 3. An .npy file is one of CIFAR-10-C, with labels.npy
+    beside it: `load("CIFAR-10-C/fog.npy", "3")`. A folder that has the
     sub-folders "train", "val" or "test" is read from the one called `split`; otherwise it has one sub-folder per
     class, or images only, and is the same set for every split (options `side`, `channels`; see `FolderSet`). A
     .parquet file is a table of configurations, whose images are drawn (options `side`, `font`).
@@ -97,29 +100,36 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
     path = Path(name_or_path).expanduser()
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         return DATASETS.create(name_or_path, split=split, **options)
-    if path.suffix == ".npz" and path.is_file():
-        return _npz(path, split, options)
+    if path.suffix in (".npz", ".npy") and path.is_file():
+        return _arrays(path, split, options)
     if path.suffix == ".parquet" and path.is_file():
         return _table(path, options)
     if path.is_dir():
         return _folder(path, split, options)
     if path.exists():
         raise ValueError(
-            f"{path} is a file of a kind we do not read; expected an .npz file, a .parquet table of "
+            f"{path} is a file of a kind we do not read; expected an .npz or .npy file, a .parquet table of "
             "configurations, a folder of images or a name"
         )
     if isinstance(name_or_path, Path) or path.suffix or "/" in name_or_path or os.sep in name_or_path:
         raise FileNotFoundError(
-            f"no file or folder {path} (looked in {Path.cwd()}); expected an .npz file, a folder of images, or one of "
-            f"{', '.join(names())}"
+            f"no file or folder {path} (looked in {Path.cwd()}); expected an .npz or .npy file, a folder of images, "
+            f"or one of {', '.join(names())}"
         )
     return DATASETS.create(name_or_path, split=split, **options)
 
 
-def _npz(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
+def _arrays(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
     if options:
-        raise TypeError(f"{path}: an .npz file takes no options, got {', '.join(options)}")
-    return read_npz(path, split)
+        raise TypeError(f"{path}: an {path.suffix} file takes no options, got {', '.join(options)}")
+    images = read_npz(path, split) if path.suffix == ".npz" else read_npy(path)
+    severity = images.attributes.get("severity")
+    if severity is None or not split.isdecimal():
+        return images
+    chosen = np.flatnonzero(severity == int(split))
+    if not len(chosen):
+        raise unknown(f"severity of {path}:", split, map(str, np.unique(severity)))
+    return images.subset(chosen)
 
 
 def _table(path: Path, options: dict[str, Any]) -> ImageSet:

@@ -8,14 +8,16 @@ that differences, and means over tests that share images, have theirs by adding 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from math import ceil, sqrt
-from typing import NamedTuple
+from operator import add
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from farout.metrics.counts import FloatArray, as_fraction, as_scores
+from farout.metrics.counts import FloatArray, IntArray, as_fraction, as_scores
 from farout.metrics.intervals import (
     Comparison,
     Interval,
@@ -26,8 +28,9 @@ from farout.metrics.intervals import (
 )
 
 
-class Estimate(NamedTuple):
-    """An AUROC, or a difference of two, with what every image adds to its error."""
+@dataclass(frozen=True)
+class Estimate:
+    """An AUROC or another share, or a difference of two, with what every image adds to its error."""
 
     value: float
     influence: FloatArray
@@ -35,14 +38,21 @@ class Estimate(NamedTuple):
     pairs: int
     """Disjoint pairs of an inlier and an outlier, for the bounds where all pairs behave alike."""
 
+    def __add__(self, other: Estimate) -> Estimate:
+        """The sum of two estimates on the same images."""
+        return Estimate(self.value + other.value, self.influence + other.influence, min(self.pairs, other.pairs))
+
     def __sub__(self, other: Estimate) -> Estimate:
         """The difference of two estimates on the same images."""
         return Estimate(self.value - other.value, self.influence - other.influence, min(self.pairs, other.pairs))
 
+    def __truediv__(self, number: int) -> Estimate:
+        return replace(self, value=self.value / number, influence=self.influence / number)
+
     @property
     def error(self) -> float:
-        """The standard error; 0 where it cannot be estimated because all pairs behave alike."""
-        return sqrt(float(self.influence @ self.influence))
+        """The standard error; 0 where it cannot be estimated: all pairs behave alike, or a side is a single image."""
+        return sqrt(float(self.influence @ self.influence)) if self.pairs > 1 else 0.0
 
     def share(self, level: float = 0.95) -> Interval:
         """As an AUROC, with its interval on the logit scale (as `auroc_interval`)."""
@@ -62,7 +72,48 @@ class Estimate(NamedTuple):
         """The same with the influence by place among all images of several tests."""
         influence = np.zeros(total)
         influence[np.asarray(places)] = self.influence
-        return self._replace(influence=influence)
+        return replace(self, influence=influence)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How one copy of every inlier stands to the outliers and to a threshold; counts of several copies add up."""
+
+    above: IntArray
+    """By inlier, twice the outliers above its copies; ties count half."""
+    below: IntArray
+    """By outlier, twice the copies below."""
+    beyond: IntArray
+    """By inlier, its copies above the threshold."""
+    copies: int = 1
+
+    @staticmethod
+    def of(inliers: ArrayLike, outliers: ArrayLike, threshold: float = np.inf) -> Counts:
+        """Of these scores; larger = more outlying."""
+        x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
+        x_sorted, y_sorted = np.sort(x), np.sort(y)
+        above = 2 * len(y) - np.searchsorted(y_sorted, x, "left") - np.searchsorted(y_sorted, x, "right")
+        below = np.searchsorted(x_sorted, y, "left") + np.searchsorted(x_sorted, y, "right")
+        return Counts(above, below, (x > threshold).astype(np.int64))
+
+    def __add__(self, other: Counts) -> Counts:
+        """Both with other copies of the same inliers."""
+        above, below, beyond = self.above + other.above, self.below + other.below, self.beyond + other.beyond
+        return Counts(above, below, beyond, self.copies + other.copies)
+
+    def auroc(self) -> Estimate:
+        """AUROC of the outliers against all copies, with the influence of the inliers and then of the outliers."""
+        n, m = len(self.above), len(self.below)
+        value = int(self.below.sum()) / (2 * self.copies * n * m)
+        influence = np.concatenate(
+            [_influence(self.above, 2 * self.copies * m), _influence(self.below, 2 * self.copies * n)]
+        )
+        return Estimate(value, influence, min(n, m))
+
+    def flagged(self) -> Estimate:
+        """The share of copies above the threshold, with the influence of the inliers."""
+        n = len(self.beyond)
+        return Estimate(int(self.beyond.sum()) / (self.copies * n), _influence(self.beyond, self.copies), n)
 
 
 def setup_auroc(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[ArrayLike] = ()) -> Estimate:
@@ -71,29 +122,29 @@ def setup_auroc(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[Array
     `shifted`: for every shift the scores of the same inliers in the same order, [T, n]. The influence is by image:
     the inliers, then the outliers.
     """
-    x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
-    every = np.stack([x, *(_aligned(scores, len(x)) for scores in shifted)])
-    ordered, flat = np.sort(y), np.sort(every, axis=None)
-    above = 2 * len(y) - np.searchsorted(ordered, every, "left") - np.searchsorted(ordered, every, "right")
-    below = np.searchsorted(flat, y, "left") + np.searchsorted(flat, y, "right")
-    value = int(below.sum()) / (2 * every.size * len(y))
-    components = (above.mean(0) / (2 * len(y)), below / (2 * every.size))
-    pairs = min(len(x), len(y))
-    influence = [_influence(part, value) if pairs > 1 else np.zeros(len(part)) for part in components]
-    return Estimate(value, np.concatenate(influence), pairs)
+    x = as_scores(inliers, "inlier")
+    copies = (Counts.of(_aligned(scores, len(x)), outliers) for scores in shifted)
+    return reduce(add, copies, Counts.of(x, outliers)).auroc()
 
 
 def generalizability(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[ArrayLike]) -> Interval:
     """GS of ROOD (eq. 2) in points with its interval: AUROC with shifted inliers among the inliers minus without."""
-    found = (setup_auroc(inliers, outliers, shifted) - setup_auroc(inliers, outliers)).difference()
+    return points(setup_auroc(inliers, outliers, shifted) - setup_auroc(inliers, outliers))
+
+
+def points(difference: Estimate) -> Interval:
+    """A difference of two AUROCs in points, with its interval."""
+    found = difference.difference()
     return Interval(100 * found.difference, 100 * found.low, 100 * found.high)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates whose influences are by place among the same images."""
-    value = float(np.mean([one.value for one in estimates]))
-    influence = np.sum([one.influence for one in estimates], axis=0) / len(estimates)
-    return Estimate(value, influence, max(one.pairs for one in estimates))
+    """The mean of estimates whose influences are by place among the same images.
+
+    Where no error can be estimated the bounds are those of the test with the fewest pairs: what all tests show has at
+    most the probability that this one shows it.
+    """
+    return reduce(add, estimates) / len(estimates)
 
 
 def _aligned(scores: ArrayLike, expected: int) -> FloatArray:
@@ -106,21 +157,16 @@ def _aligned(scores: ArrayLike, expected: int) -> FloatArray:
     return found
 
 
-def _influence(components: FloatArray, value: float) -> FloatArray:
-    """Deviations from the value, scaled so that their squares add up to the variance of the mean."""
-    count = len(components)
-    return np.asarray((components - value) / sqrt(count * (count - 1)))
+def _influence(counts: IntArray, most: int) -> FloatArray:
+    """Deviations of the shares counts / most from their mean, scaled so that their squares add up to its variance.
 
-
-def flagged_share(inliers: ArrayLike, shifted: Iterable[ArrayLike], *, recall: float = 0.95) -> Estimate:
-    """The share of shifted inliers above the threshold that keeps 95 % of the inliers as they are.
-
-    The threshold is that of `fpr_at_95_id_recall`, and is taken as given: its own error is not in the influence, which
-    is by inlier.
+    They are taken of whole numbers: where all are alike, rounding would leave an error that is small but not zero.
     """
+    n = len(counts)
+    return np.asarray((n * counts - counts.sum()) / (n * most) / sqrt(n * max(n - 1, 1)))
+
+
+def recall_threshold(inliers: ArrayLike, recall: float = 0.95) -> float:
+    """The lowest threshold that keeps this share of the inliers; that of `fpr_at_95_id_recall`."""
     x = np.sort(as_scores(inliers, "inlier"))
-    threshold = x[ceil(Fraction(str(as_fraction(recall, "recall"))) * len(x)) - 1]
-    above = np.stack([_aligned(scores, len(x)) for scores in shifted]) > threshold
-    value = float(above.mean())
-    influence = _influence(above.mean(0), value) if len(x) > 1 else np.zeros(1)
-    return Estimate(value, influence, len(x))
+    return float(x[ceil(Fraction(str(as_fraction(recall, "recall"))) * len(x)) - 1])

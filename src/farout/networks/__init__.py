@@ -57,7 +57,7 @@ def create(
     classes: 0 for a network of timm's that gives features alone. Pretrained weights that know other classes than these
         give features alone too: detectors that read logits refuse it, and `train` does. With a layer of its own it can
         be trained: `Network(nn.Sequential(network.module, nn.Linear(…)), …)`.
-    mean, std: the normalizer; by default 0.5, or what pretrained weights (of a "timm:" name: its weights) saw.
+    mean, std: the normalizer; by default 0.5. With pretrained, a "timm:" name or classes=0: what timm's weights saw.
     """
     theirs = name.startswith(timm_bridge.PREFIX)
     maker = None if theirs else NETWORKS[name]
@@ -75,7 +75,8 @@ def create(
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
             module = maker(classes=classes, side=side, channels=channels)
-    own = timm_bridge.normalizer(module) if pretrained or (theirs and channels == 3) else (0.5, 0.5)
+    seen = pretrained or ((theirs or not classes) and channels == 3)
+    own = timm_bridge.normalizer(module) if seen else (0.5, 0.5)
     return Network(
         module,
         mean=own[0] if mean is None else mean,

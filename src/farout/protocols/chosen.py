@@ -13,7 +13,8 @@ def check_labels(what: str, labels: Sequence[str] | None) -> None:
     """An error where these are no labels of detectors."""
     if labels is None:
         return
-    if isinstance(labels, str) or not isinstance(labels, Sequence) or not labels:
+    proper = isinstance(labels, Sequence) and not isinstance(labels, str)
+    if not proper or not labels or not all(isinstance(label, str) for label in labels):
         raise ValueError(f"{what} must list the labels of one or more detectors, got {labels!r}")
 
 

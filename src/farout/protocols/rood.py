@@ -16,7 +16,7 @@ generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). What d
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from farout.core import Shift
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.clean import IMAGES
 from farout.protocols.protocol import PROTOCOLS, Protocol
+from farout.protocols.rood_classes import one_class_names
 from farout.protocols.rood_setups import Setups, setups_from
 from farout.protocols.rood_summary import summarise
 from farout.protocols.summary import Summary
@@ -72,7 +73,9 @@ class Rood(Protocol):
         if images is not None and (type(images) is not int or images < 1):
             raise ValueError(f"images must be a positive integer, got {images!r}")
         if not isinstance(one_class, bool):
-            check_labels("one_class", one_class)
+            check_labels("one_class", one_class or [])
+            if left := [label for label in one_class if detectors is not None and label not in detectors]:
+                raise ValueError(f"one_class names {', '.join(left)}, and detectors does not: add it there too")
         check_labels("detectors", detectors)
         self.setups = setups_from(setups, frost_dir)
         self.one_class, self.images, self.detectors = one_class, images, detectors
@@ -127,12 +130,20 @@ class _Plan:
         self.test: ImageSource = MatchedImages(trial.inliers.test, trial.inliers.test.about.shape)
         limits = [limit for limit in (protocol.images, INLIERS[budget]) if limit is not None]
         self.count, self.outliers = min(limits, default=None), IMAGES[budget]
+        self._parts: dict[tuple[int, int], ImageSource] = {}
 
     def entries(self) -> Iterator[Entry]:
-        """Clean images first, then every shift of the inliers, for all detectors at a time."""
+        """Detectors that share a pass at a time; each of the others, which are costly to fit, by itself."""
         tested = [one for subject in chosen(self.trial, self.protocol.detectors) for one in self._tested(subject)]
         for one in tested:
             one.subject.check()
+        yield from self._entries([one for one in tested if one.subject.shares])
+        for one in tested:
+            if not one.subject.shares:
+                yield from self._entries([one])
+
+    def _entries(self, tested: Sequence[Tested]) -> Iterator[Entry]:
+        """Clean images first, then every shift of the inliers."""
         clean = self._some(self.test)
         yield from (self._entry(one, clean) for one in tested)
         for name, source in self.trial.outliers.items():
@@ -154,14 +165,19 @@ class _Plan:
         if not (alone if isinstance(alone, bool) else subject.label in alone):
             return [Tested(subject, None, "")]
         return [
-            Tested(subject.fitted_on(partial(ClassImages, label=label)), label, name) for label, name in self._classes()
+            Tested(subject.fitted_on(partial(self._of_class, label)), label, name)
+            for label, name in self._classes.items()
         ]
 
-    def _classes(self) -> list[tuple[int, str]]:
-        test = self.trial.inliers.test.load()
-        assert test.labels is not None
-        names = dict(enumerate(test.classes))
-        return [(int(label), names.get(int(label), str(label))) for label in np.unique(test.labels)]
+    def _of_class(self, label: int, images: ImageSource) -> ImageSource:
+        """The images of one class: the same source for all detectors, since it costs time to know files again."""
+        return self._parts.setdefault((id(images), label), ClassImages(images, label))
+
+    @cached_property
+    def _classes(self) -> dict[int, str]:
+        train = self.trial.inliers.train
+        assert train is not None  # or the study would not suit
+        return one_class_names(self.trial.inliers.test.load(), self._some(self.test).load(), train.load())
 
     def _inliers(self, one: Tested, images: ImageSource) -> ImageSource:
         """The inliers' share of shifted test images. A pass that is shared costs no more for all images, so that all

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from farout import rng
 from farout.protocols.pairs import OWN, SHOWN, Array
-from farout.protocols.rood_tests import Copy, Test, Tests, shifts_of
+from farout.protocols.rood_measures import Measured
+from farout.protocols.rood_tests import PLAIN, Key, Line, Scores, Test
 from farout.protocols.summary import Bars, Gallery, Scatter, Strip
-from farout.study.results import Results
 
 NONE = "none"
 """The bar without shifts."""
@@ -20,8 +20,10 @@ WORST = 3
 POINTS = 100
 """Images that a scatter shows, of every shift."""
 
+Lines = Sequence[tuple[Line, Measured]]
 
-def bars(lines: Sequence[Tests]) -> list[Bars]:
+
+def bars(lines: Lines) -> list[Bars]:
     """A figure per network and outlier set, of the first seed."""
     caption = (
         "AUROC of the outliers against the inliers as they are (none, the line across) and with their copies under one "
@@ -29,32 +31,31 @@ def bars(lines: Sequence[Tests]) -> list[Bars]:
     )
     figures = []
     for place, (title, part) in enumerate(_by_figure(lines).items()):
-        panels = {line.who.detector: _bars(line) for line in part}
+        panels = {line.who.detector: _bars(line, found) for line, found in part}
         figures.append(Bars(f"rood_bars_{place}", f"AUROC by shift, {title}", caption, panels, "AUROC"))
     return figures
 
 
-def _by_figure(lines: Sequence[Tests]) -> dict[str, list[Tests]]:
-    parts: dict[str, list[Tests]] = {}
-    for line in lines:
-        if line.who.seed == lines[0].who.seed and line.whole:
-            parts.setdefault(f"{line.who.network or OWN}, {line.against}", []).append(line)
-    return parts
+def _by_figure(lines: Lines) -> dict[str, Lines]:
+    parts: dict[str, list[tuple[Line, Measured]]] = {}
+    for line, found in lines:
+        if line.who.seed == lines[0][0].who.seed and line.whole:
+            parts.setdefault(f"{line.who.network or OWN}, {line.against}", []).append((line, found))
+    return dict(parts)
 
 
-def _bars(line: Tests) -> pd.DataFrame:
-    plain = line.mean([test.unshifted for test in line.tests])
-    assert plain is not None  # the line is whole
-    rows = [(NONE, NONE, *plain.share())]
-    for setup, shift in shifts_of(line):
-        copies = [test.shifted(setup, shift) for test in line.tests]
-        found = line.mean([test.auroc(some) for test, some in zip(line.tests, copies, strict=True)])
-        if found is not None and all(copies):
-            rows.append((shift, setup, *found.share()))
+def _bars(line: Line, found: Measured) -> pd.DataFrame:
+    shifts = [(shift, setup, *found.of(Key(setup, shift)).auroc) for setup, shift in _there(line, found)]
+    rows = [(NONE, NONE, *found.of(PLAIN).auroc), *shifts]
     return pd.DataFrame(rows, columns=["bar", "group", "value", "low", "high"])
 
 
-def scatters(lines: Sequence[Tests]) -> list[Scatter]:
+def _there(line: Line, found: Measured) -> list[tuple[str, str]]:
+    """The setups and shifts that are there."""
+    return [(setup, shift) for setup, shift in line.planned if Key(setup, shift) in found.together]
+
+
+def scatters(lines: Lines) -> list[Scatter]:
     """A figure per network and setup: the shifts that hurt most, at their highest severity."""
     caption = (
         f"Every point is an inlier: its score as it is, and that of its copy under one of the {WORST} shifts that "
@@ -64,73 +65,73 @@ def scatters(lines: Sequence[Tests]) -> list[Scatter]:
     )
     figures: list[Scatter] = []
     for title, part in _by_inliers(lines).items():
-        for setup in dict.fromkeys(setup for line in part for setup, _ in shifts_of(line)):
+        for setup in dict.fromkeys(setup for one in part for setup, _ in _there(*one)):
             worst = _worst(part, setup)
-            panels = {line.who.detector: _points(line, setup, worst) for line in part}
+            panels = {line.who.detector: _points(line, found, setup, worst) for line, found in part}
             name = f"rood_scatter_{len(figures)}"
             labels = ("score of the image", "score of its copy")
             figures.append(Scatter(name, f"Scores under shift, {title}, setup {setup}", caption, panels, labels))
     return figures
 
 
-def _by_inliers(lines: Sequence[Tests]) -> dict[str, list[Tests]]:
+def _by_inliers(lines: Lines) -> dict[str, Lines]:
     """The lines of a figure that shows inliers alone: of all sets of outliers the first stands for the others."""
-    parts: dict[str, dict[str, Tests]] = {}
-    for line in (line for part in _by_figure(lines).values() for line in part):
+    parts: dict[str, dict[str, tuple[Line, Measured]]] = {}
+    for line, found in (one for part in _by_figure(lines).values() for one in part):
         title = f"{line.who.network or OWN}{', one class at a time' if line.one_class else ''}"
-        parts.setdefault(title, {}).setdefault(line.who.detector, line)
+        parts.setdefault(title, {}).setdefault(line.who.detector, (line, found))
     return {title: list(part.values()) for title, part in parts.items()}
 
 
-def _worst(lines: Sequence[Tests], setup: str) -> list[str]:
+def _worst(lines: Lines, setup: str) -> list[str]:
     """The shifts of a setup with the lowest mean AUROC over detectors."""
-    found: dict[str, list[float]] = {}
-    for line in lines:
-        for own, shift in shifts_of(line):
-            copies = [test.shifted(setup, shift) for test in line.tests]
-            if own == setup and all(copies):
-                values = [test.auroc(some).value for test, some in zip(line.tests, copies, strict=True)]
-                found.setdefault(shift, []).append(float(np.mean(values)))
-    return sorted(found, key=lambda shift: np.mean(found[shift]))[:WORST]
+    values: dict[str, list[float]] = {}
+    for line, found in lines:
+        for own, shift in _there(line, found):
+            if own == setup:
+                values.setdefault(shift, []).append(found.of(Key(setup, shift)).auroc.value)
+    return sorted(values, key=lambda shift: np.mean(values[shift]))[:WORST]
 
 
-def _points(line: Tests, setup: str, shifts: Sequence[str]) -> dict[str, Array]:
+def _points(line: Line, found: Measured, setup: str, shifts: Sequence[str]) -> dict[str, Array]:
     """By shift, the scores of inliers and of their copies, each class scaled by itself: [N, 2]."""
-    each = max(1, POINTS // len(line.tests))
-    there = [shift for shift in shifts if all(test.shifted(setup, shift) for test in line.tests)]
-    parts = [_scaled(test, {shift: test.shifted(setup, shift)[-1] for shift in there}, each) for test in line.tests]
+    there = {shift: line.strongest(setup, shift) for shift in shifts if (setup, shift) in _there(line, found)}
+    parts = [_scaled(test, there, max(1, POINTS // len(line.tests))) for test in line.tests]
     return {shift: np.concatenate([part[shift] for part in parts]) for shift in there}
 
 
-def _scaled(test: Test, copies: dict[str, Copy], count: int) -> dict[str, Array]:
-    pairs = {shift: np.stack([test.inlier_scores, copy.scores], 1)[:count] for shift, copy in copies.items()}
+def _scaled(test: Test, copies: dict[str, Key], count: int) -> dict[str, Array]:
+    scores = Scores(test)
+    chosen = rng.some(len(scores.inliers), count)
+    pairs = {
+        shift: np.stack([scores.inliers, scores.shifted(test.copies[key])], 1)[chosen] for shift, key in copies.items()
+    }
     low = min((both.min() for both in pairs.values()), default=0.0)
     span = max((both.max() for both in pairs.values()), default=0.0) - low
     return {shift: (both - low) / (span or 1.0) for shift, both in pairs.items()}
 
 
-def false_alarms(results: Results, lines: Sequence[Tests]) -> list[Gallery]:
+def false_alarms(lines: Lines) -> list[Gallery]:
     """Shifted inliers that the best detector finds least normal; of one-class tests no such pictures are kept."""
-    several = [line for line in lines if not line.one_class and line.who.seed == lines[0].who.seed]
+    first = lines[0][0].who.seed
+    several = [(line, found) for line, found in lines if not line.one_class and line.who.seed == first]
     if not several:
         return []
-    best = max(several, key=lambda line: line.tests[0].unshifted.value)
-    test = best.tests[0]
-    strips = [
-        _strip(results, test, test.shifted(setup, shift)[-1])
-        for setup in dict.fromkeys(setup for setup, _ in shifts_of(best))
-        for shift in _worst([best], setup)
-    ]
-    where = f" on {best.who.network}" if best.who.network else ""
+    line, found = max(several, key=lambda one: one[1].of(PLAIN).auroc.value)
+    setups = dict.fromkeys(setup for setup, _ in _there(line, found))
+    worst = [line.strongest(setup, shift) for setup in setups for shift in _worst([(line, found)], setup)]
+    strips = [_strip(line.tests[0], Scores(line.tests[0]), key) for key in worst]
+    where = f" on {line.who.network}" if line.who.network else ""
     caption = (
-        f"Inliers under the {WORST} worst shifts of every setup that look least normal to {best.who.detector}{where}, "
-        f"the best detector on {best.outliers} without shifts. Beyond: the share of outliers that look more normal."
+        f"Inliers under the {WORST} worst shifts of every setup that look least normal to {line.who.detector}{where}, "
+        f"the best detector on {line.outliers} without shifts. Beyond: the share of outliers that look more normal."
     )
-    return [Gallery("rood_false_alarms", "False alarms", caption, strips)]
+    return [Gallery("rood_false_alarms", "False alarms", caption, strips)] if strips else []
 
 
-def _strip(results: Results, test: Test, copy: Copy) -> Strip:
-    kept: dict[str, Any] = results.store.arrays(copy.row.cell, "examples.safetensors")
-    beyond = [(test.outlier_scores < copy.scores[place]).mean() for place in kept["highest"][:SHOWN]]
-    title = f"{copy.shift} {copy.severity}".strip()
+def _strip(test: Test, scores: Scores, key: Key) -> Strip:
+    row = test.copies[key]
+    kept, values = test.results.store.arrays(row.cell, "examples.safetensors"), test.results.scores(row)
+    beyond = [(scores.outliers < values[place]).mean() for place in kept["highest"][:SHOWN]]
+    title = f"{key.shift} {key.severity}".strip()
     return Strip(title, kept["highest_images"][:SHOWN], [f"beyond {share:.0%}" for share in beyond])

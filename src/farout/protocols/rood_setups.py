@@ -8,28 +8,28 @@ from typing import Any
 from farout.core import Shift
 from farout.registry import unknown
 from farout.shifts.catalog import catalog, shift
+from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES, Corruption
 
-PUBLISHED: dict[str, tuple[str, ...]] = {
-    "A": ("rot90", "rot270", "flip", "random_crop", "color_jitter"),
-    "C": (
-        "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur", "zoom_blur",
-        "snow", "frost", "fog", "brightness", "contrast", "elastic", "pixelate", "jpeg",
-        "speckle_noise", "gaussian_blur", "spatter", "saturate",
-    ),
-}  # fmt: skip
-"""The paper's sets: augmentations, and common corruptions at five severities each."""
 Named = str | Mapping[str, Any]
 """A shift by name, or with settings: {name: fog, severity: 3}."""
 Setups = Sequence[str] | Mapping[str, Sequence[Named] | None]
+TAKEN = ("", "network", "seed", "seeds", "detector", "outliers", "class", "n_inliers", "n_outliers")
+"""Columns of tables that have others called after the setups."""
 
 
 def setups_from(given: Setups, frost_dir: str | None) -> dict[str, list[Shift]]:
     """The shifts of every setup: [A, C] are the paper's, {weather: [fog, snow]} are one's own."""
     if isinstance(given, str) or not given or not isinstance(given, Sequence | Mapping):
         raise ValueError(f"setups must list A, C or both, or map names to shifts ({{weather: [fog]}}), got {given!r}")
-    items = given if isinstance(given, Mapping) else dict.fromkeys(given)
-    return {str(name): _shifts(str(name), shifts, frost_dir) for name, shifts in items.items()}
+    items = given if isinstance(given, Mapping) else {str(name): None for name in given}
+    setups = {str(name): _shifts(str(name), shifts, frost_dir) for name, shifts in items.items()}
+    figures = [figure for name in ("U", *setups) for figure in (name, f"GS {name}")]
+    columns = [*TAKEN, *figures, *(f"{figure}_{end}" for figure in figures for end in ("low", "high"))]
+    for name in setups:
+        if columns.count(name) > 1:
+            raise ValueError(f"a setup cannot be called {name!r}: tables use that word; name it otherwise")
+    return setups
 
 
 def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | None) -> list[Shift]:

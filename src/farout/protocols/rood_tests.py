@@ -1,25 +1,25 @@
-"""What `rood` has scored so far, as tests: inliers and their shifted copies against outliers, by one detector."""
+"""What `rood` has scored so far, as tests: inliers and their shifted copies against outliers, by one detector.
+
+Tests know where their scores are and read them when asked: a run has too many to hold at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from farout.metrics.setups import Estimate, flagged_share, mean, setup_auroc
 from farout.protocols.pairs import Array
 from farout.study.results import Results, Row
+from farout.study.sources import OUTLIER
 
 UNSHIFTED = "U"
 """The setup without shifts."""
 OTHER_CLASSES, DEFECTS = "other classes", "defects"
 """What one-class tests have as outliers."""
-OUTLIER = "outlier"
-"""The attribute of images that are outliers to their own class, as defective ones are."""
 
 
 class Who(NamedTuple):
@@ -30,70 +30,74 @@ class Who(NamedTuple):
     detector: str
 
 
-class Copy(NamedTuple):
-    """The inliers under one shift."""
+class Key(NamedTuple):
+    """Which copies of the inliers: those of a setup, of one of its shifts, or of one severity of that."""
 
     setup: str
-    shift: str
-    severity: str
-    scores: Array
-    row: Row
+    shift: str = ""
+    severity: str = ""
+
+
+PLAIN = Key(UNSHIFTED)
 
 
 @dataclass(frozen=True)
 class Test:
     """One detector, inliers with their shifted copies, and outliers."""
 
-    who: Who
-    of: str
-    """The class that is the inlier; empty for all of them."""
-    outliers: str
-    inlier_scores: Array
-    outlier_scores: Array
-    copies: Sequence[Copy]
-    planned: Mapping[str, int]
-    """How many copies every setup has when the run is done."""
-    places: NDArray[np.int64]
-    """Of the inliers and then the outliers, among the `total` images of tests whose mean is taken."""
-    total: int
+    results: Results
+    clean: Row
+    others: Row | None
+    """The outliers' scores; None where they are among those of the inliers, as other classes are."""
+    copies: Mapping[Key, Row]
+    """What is there, by setup, shift and severity."""
 
-    @cached_property
-    def unshifted(self) -> Estimate:
-        """AUROC(U)."""
-        return self._estimate([])
+    @property
+    def of(self) -> str:
+        """The class that is the inlier; empty for all of them."""
+        return self.clean.tags["class"]
 
-    def setup(self, name: str) -> Estimate | None:
-        """AUROC of a setup; None as long as one of its shifts is missing."""
-        copies = [copy for copy in self.copies if copy.setup == name]
-        return self._estimate(copies) if len(copies) == self.planned[name] else None
+    @property
+    def outliers(self) -> str:
+        """What they are called."""
+        if self.others:
+            return self.others.tags["outliers"]
+        return OTHER_CLASSES if self.results.known(self.clean, OUTLIER) is None else DEFECTS
 
-    def shifted(self, setup: str, shift: str, severity: str | None = None) -> list[Copy]:
-        """The copies under one shift, of one severity or of all."""
-        wanted = [copy for copy in self.copies if (copy.setup, copy.shift) == (setup, shift)]
-        return [copy for copy in wanted if severity is None or copy.severity == severity]
 
-    def auroc(self, copies: Sequence[Copy]) -> Estimate:
-        """AUROC with these copies among the inliers."""
-        return self._estimate(copies)
+class Scores:
+    """The scores of a test; those of copies are read one by one."""
 
-    def flagged(self, copies: Sequence[Copy]) -> Estimate:
-        """The share of these copies above the threshold that keeps 95 % of the inliers as they are."""
-        found = flagged_share(self.inlier_scores, [copy.scores for copy in copies])
-        return found.among(self.places[: len(self.inlier_scores)], self.total)
+    def __init__(self, test: Test) -> None:
+        self.results, scores = test.results, test.results.scores(test.clean)
+        own, label = self.results.known(test.clean, OUTLIER), test.clean.tags["label"]
+        self.mine = self.results.labels(test.clean) == int(label) if label else np.ones(len(scores), bool)
+        self.defective = np.zeros(len(scores), bool) if own is None else own.astype(bool)
+        self.inliers: Array = scores[self.mine & ~self.defective]
+        there = np.flatnonzero(~self.mine if own is None else self.mine & self.defective)
+        self.outliers: Array = self.results.scores(test.others) if test.others else scores[there]
+        places = np.arange(len(scores), len(scores) + len(self.outliers)) if test.others else there
+        self.places = np.concatenate([np.flatnonzero(self.mine & ~self.defective), places])
+        """Of the inliers and then the outliers, among the `total` images of tests whose mean is taken."""
+        self.total = len(scores) + (len(self.outliers) if test.others else 0)
 
-    def _estimate(self, copies: Sequence[Copy]) -> Estimate:
-        found = setup_auroc(self.inlier_scores, self.outlier_scores, [copy.scores for copy in copies])
-        return found.among(self.places, self.total)
+    def shifted(self, row: Row) -> Array:
+        """The scores of the inliers' copies; a row has them among those of all images, or of those of the class."""
+        values: Array = self.results.scores(row)
+        kept = self.mine & ~self.defective
+        return np.asarray(values[kept if len(values) == len(kept) else ~self.defective[self.mine]])
 
 
 @dataclass(frozen=True)
-class Tests:
+class Line:
     """The tests of one detector that make one line: one against an outlier set, or one per class."""
 
     who: Who
     outliers: str
     tests: Sequence[Test]
     expected: int
+    planned: Mapping[tuple[str, str], Sequence[str]]
+    """By setup and shift, the severities that are there when the run is done."""
 
     @property
     def against(self) -> str:
@@ -109,91 +113,51 @@ class Tests:
         """Are all classes there?"""
         return len(self.tests) == self.expected
 
-    def mean(self, estimates: Sequence[Estimate | None]) -> Estimate | None:
-        """The mean over the classes; None as long as something is missing."""
-        there = [one for one in estimates if one is not None]
-        return mean(there) if self.whole and len(there) == len(self.tests) else None
+    @cached_property
+    def setups(self) -> dict[str, list[str]]:
+        """The setups with their shifts, in order."""
+        found: dict[str, list[str]] = {}
+        for setup, shift in self.planned:
+            found.setdefault(setup, []).append(shift)
+        return found
+
+    def strongest(self, setup: str, shift: str) -> Key:
+        """The copies of a shift at its highest severity."""
+        return Key(setup, shift, max(self.planned[setup, shift], key=lambda severity: (len(severity), severity)))
 
 
-def read(results: Results, protocol: str) -> list[Tests]:
+def read(results: Results, protocol: str) -> list[Line]:
     """All lines in the order of the plan, with whatever is there."""
-    planned = [row for row in results.rows if row.protocol == protocol]
-    done = {id(row) for row in planned if results.store.has(row.cell)}
-    lines: list[Tests] = []
-    for who in dict.fromkeys(_who(row) for row in planned):
-        mine = [row for row in planned if _who(row) == who]
-        by_class: dict[str, list[Row]] = {}
-        for row in mine:
-            by_class.setdefault(row.tags["class"], []).append(row)
-        found = [test for rows in by_class.values() for test in _tests(results, who, rows, done)]
-        for outliers in dict.fromkeys(test.outliers for test in found):
-            tests = [test for test in found if test.outliers == outliers]
-            lines.append(Tests(who, outliers, tests, len(by_class) if tests[0].of else 1))
-    return lines
+    by_who: dict[Who, dict[str, list[Row]]] = {}
+    for row in results.rows:
+        if row.protocol == protocol:
+            who = Who(*(row.tags[name] for name in Who._fields))
+            by_who.setdefault(who, {}).setdefault(row.tags["label"], []).append(row)
+    return [line for who, by_class in by_who.items() for line in _lines(results, who, by_class)]
 
 
-def _tests(results: Results, who: Who, rows: Sequence[Row], done: set[int]) -> Iterator[Test]:
+def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+    tests = [test for rows in by_class.values() for test in _tests(results, rows)]
+    planned: dict[tuple[str, str], list[str]] = {}
+    for key in map(_key, next(iter(by_class.values()))):
+        if key.setup:
+            planned.setdefault((key.setup, key.shift), []).append(key.severity)
+    by_outliers: dict[str, list[Test]] = {}
+    for test in tests:
+        by_outliers.setdefault(test.outliers, []).append(test)
+    for outliers, some in by_outliers.items():
+        yield Line(who, outliers, some, len(by_class), planned)
+
+
+def _tests(results: Results, rows: Sequence[Row]) -> Iterator[Test]:
     """The tests of one detector and one class, or of all classes."""
-    planned: dict[str, int] = {}
-    for row in rows:
-        if setup := row.tags["setup"]:
-            planned[setup] = planned.get(setup, 0) + 1
-    there = [row for row in rows if id(row) in done]
-    clean = next((row for row in there if not row.tags["setup"] and not row.tags["outliers"]), None)
-    if clean is None:
-        return
-    scores, shifted = results.scores(clean), [row for row in there if row.tags["setup"]]
-    if label := clean.tags["label"]:
-        yield _one_class(results, who, clean, int(label), shifted, planned)
-        return
-    copies = [_copy(row, results.scores(row)) for row in shifted]
-    for row in there:
-        if name := row.tags["outliers"]:
-            outliers = results.scores(row)
-            total = len(scores) + len(outliers)
-            yield Test(who, "", name, scores, outliers, copies, planned, np.arange(total), total)
+    there = [row for row in rows if results.store.has(row.cell)]
+    copies = {_key(row): row for row in there if row.tags["setup"]}
+    clean = [row for row in there if not row.tags["setup"]]
+    for inliers in (row for row in clean if not row.tags["outliers"]):
+        others = [row for row in clean if row.tags["outliers"]]
+        yield from (Test(results, inliers, row, copies) for row in ([None] if inliers.tags["label"] else others))
 
 
-def _one_class(
-    results: Results, who: Who, clean: Row, label: int, shifted: Sequence[Row], planned: Mapping[str, int]
-) -> Test:
-    scores, labels = results.scores(clean), results.labels(clean)
-    mine, own = labels == label, results.known(clean, OUTLIER)
-    defective = np.zeros(len(labels), bool) if own is None else own.astype(bool)
-    inliers, outliers = np.flatnonzero(mine & ~defective), np.flatnonzero(~mine if own is None else mine & defective)
-    copies = []
-    for row in shifted:
-        values = results.scores(row)  # of all images, or of those of the class
-        copies.append(_copy(row, values[inliers] if len(values) == len(labels) else values[~defective[mine]]))
-    name = OTHER_CLASSES if own is None else DEFECTS
-    places = np.concatenate([inliers, outliers])
-    of = clean.tags["class"]
-    return Test(who, of, name, scores[inliers], scores[outliers], copies, planned, places, len(labels))
-
-
-def _copy(row: Row, scores: Array) -> Copy:
-    return Copy(row.tags["setup"], row.tags["shift"], row.tags["severity"], scores, row)
-
-
-def _who(row: Row) -> Who:
-    return Who(row.tags["network"], row.tags["seed"], row.tags["detector"])
-
-
-def setups_of(lines: Sequence[Tests]) -> list[str]:
-    """The setups of the run, in order."""
-    return list(dict.fromkeys(setup for line in lines for test in line.tests for setup in test.planned))
-
-
-def shifts_of(line: Tests) -> dict[tuple[str, str], list[str]]:
-    """Setup and shift with the severities that are there, in order."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for copy in (copy for test in line.tests for copy in test.copies):
-        severities = found.setdefault((copy.setup, copy.shift), [])
-        if copy.severity not in severities:
-            severities.append(copy.severity)
-    return found
-
-
-def bounds(name: str, found: Any) -> dict[str, float]:
-    """A figure with its interval as three columns; `found` has value, low and high."""
-    return {name: found[0], f"{name}_low": found[1], f"{name}_high": found[2]}
+def _key(row: Row) -> Key:
+    return Key(row.tags["setup"], row.tags["shift"], row.tags["severity"])

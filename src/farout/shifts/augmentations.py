@@ -16,6 +16,7 @@ from torch import Tensor
 
 from farout.core import Params, Shift
 from farout.shifts.catalog import register
+from farout.shifts.kernels.levels import round_
 
 Padding = Literal["reflect", "zeros"]
 FINEST = 2.0**24
@@ -145,7 +146,7 @@ class ColorJitter(Shift):
     def apply(self, images: Tensor, params: Params) -> Tensor:
         factors = self.factors(params["uniform"])
         changed = _recolored_gray(images, factors) if images.shape[1] == 1 else _recolored(images, factors)
-        return changed.mul_(255).round_().clamp_(0, 255).div_(255)
+        return round_(changed)
 
     def factors(self, uniform: Tensor) -> Tensor:
         """Factors of brightness, contrast and saturation and the turn of hue [B, 4] from numbers in [0, 1)."""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.core import Params
 from farout.shifts.catalog import register
-from farout.shifts.corruption import Corruption, truncate
-from farout.shifts.edges import compiled
-from farout.shifts.filters import gaussian
+from farout.shifts.corruption import Corruption
+from farout.shifts.kernels.disk import disk
+from farout.shifts.kernels.gaussian import gaussian
+from farout.shifts.kernels.levels import truncate
+from farout.shifts.kernels.motion import motion_blur
+from farout.shifts.kernels.shuffling import shuffled
+from farout.shifts.kernels.taps import correlate
+from farout.shifts.kernels.zooming import zoom_sum
 from farout.shifts.tables import Row
+
+STEEPEST = 45.0
+"""Motion is at angles from −45° to 45°."""
 
 
 @register
@@ -28,6 +33,18 @@ class GaussianBlur(Corruption):
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (sigma,) = constants
         return gaussian(images, sigma)
+
+
+@register
+class DefocusBlur(Corruption):
+    """The lens is out of focus: every point becomes a disk."""
+
+    name = "defocus_blur"
+    random = False
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        radius, sigma = constants
+        return correlate(images, disk(radius, sigma))
 
 
 @register
@@ -53,24 +70,31 @@ class GlassBlur(Corruption):
         return gaussian(moved, sigma)
 
 
-def shuffled(offsets: Tensor, reach: int, height: int, width: int) -> Tensor:
-    """Where each pixel's value comes from, as a place in the flattened image: [B, height, width].
+@register
+class MotionBlur(Corruption):
+    """The camera moves in a straight line at an angle of −45° to 45°."""
 
-    `offsets` [B, rounds, 2, rows, columns] hold dy and dx of the pixels (reach + 1, …) to (side − reach). In each
-    round these pixels are overwritten one after the other, the last one first.
+    name = "motion_blur"
+
+    def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
+        return {"angle": torch.rand((), generator=rng).mul_(2 * STEEPEST).sub_(STEEPEST)}
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        radius, sigma = constants
+        return motion_blur(images, int(radius), sigma, params["angle"])
+
+
+@register
+class ZoomBlur(Corruption):
+    """The camera moves towards the scene: the mean of the image and of what it shows at growing zoom.
+
+    The zoom of factor 1 is one of them, so the image itself counts twice. A factor crops height and width each by
+    its own length; the original crops a square, and is meant for squares.
     """
-    places = np.tile(np.arange(height * width).reshape(height, width), (len(offsets), 1, 1))
-    _overwrite(places, offsets.cpu().numpy(), reach + 1)
-    return torch.from_numpy(places).to(offsets.device)
 
+    name = "zoom_blur"
+    random = False
 
-@compiled
-def _overwrite(places: NDArray[Any], offsets: NDArray[Any], first: int) -> None:
-    """`first` is the row and the column of the first pixel that has an offset."""
-    count, rounds, _, rows, columns = offsets.shape
-    for i in range(count):
-        for step in range(rounds):
-            dy, dx = offsets[i, step, 0], offsets[i, step, 1]
-            for y in range(rows - 1, -1, -1):
-                for x in range(columns - 1, -1, -1):
-                    places[i, y + first, x + first] = places[i, y + first + dy[y, x], x + first + dx[y, x]]
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        count, step = constants
+        return zoom_sum(images, int(count), step).div_(count + 1)

@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from farout.core import Shift
-from farout.identity import is_users
 from farout.shifts.catalog import catalog
 from farout.shifts.corruption import SEVERITIES, Corruption
+
+PUBLISHED: dict[str, tuple[str, ...]] = {
+    "A": ("rot90", "rot270", "flip", "random_crop", "color_jitter"),
+    "C": (
+        "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur", "zoom_blur",
+        "snow", "frost", "fog", "brightness", "contrast", "elastic", "pixelate", "jpeg",
+        "speckle_noise", "gaussian_blur", "spatter", "saturate",
+    ),
+}  # fmt: skip
+"""The paper's sets: augmentations, and common corruptions at five severities each."""
 
 
 def choose(
@@ -36,15 +45,13 @@ def choose(
     return made
 
 
-def _of_kind(kind: str | None) -> list[str]:
-    """The shifts of farout's own that make up a set; a user's are asked for by name."""
-    if kind not in (None, "C", "A", "all"):
+def _of_kind(kind: str | None) -> tuple[str, ...]:
+    if kind is None:
+        return ()
+    sets = {**PUBLISHED, "all": PUBLISHED["C"] + PUBLISHED["A"]}
+    if kind not in sets:
         raise ValueError(f"kind must be 'C' (corruptions), 'A' (augmentations) or 'all', got {kind!r}")
-    own = [name for name in catalog.names() if not is_users(catalog[name])]
-    found = [name for name in own if kind == "all" or (kind is not None and _is_corruption(name) == (kind == "C"))]
-    if kind and not found:
-        raise ValueError(f"no shift of kind {kind} is known; known shifts: {', '.join(own)}")
-    return found
+    return sets[kind]
 
 
 def _is_corruption(name: str) -> bool:

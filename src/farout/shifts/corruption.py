@@ -10,6 +10,7 @@ from numbers import Integral
 from torch import Tensor
 
 from farout.core import Params, Shift
+from farout.shifts.kernels.levels import truncate
 from farout.shifts.tables import Row, constants
 
 SEVERITIES = range(1, 6)
@@ -40,12 +41,3 @@ class Corruption(Shift):
     @abstractmethod
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         """The corrupted images before they are cut to [0, 1] and to 8 bits."""
-
-
-NEARLY = 2e-4
-"""A value so little below an 8-bit level counts as that level: float32 sums of a flat image must not darken it."""
-
-
-def truncate(images: Tensor) -> Tensor:
-    """The 8-bit values at or below the given ones, as the published sets have them; in [0, 1]."""
-    return images.mul(255).add_(NEARLY).floor_().clamp_(0, 255).div_(255)

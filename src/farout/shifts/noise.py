@@ -10,7 +10,7 @@ from torch import Tensor
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption
-from farout.shifts.poisson import SMALLEST, poisson
+from farout.shifts.kernels.poisson import SMALLEST, poisson
 from farout.shifts.tables import Row
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,16 +12,120 @@ from torch import Tensor
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption
-from farout.shifts.filters import gaussian
+from farout.shifts.kernels.drops import mud, water
+from farout.shifts.kernels.gaussian import gaussian
+from farout.shifts.kernels.levels import round_, truncate
+from farout.shifts.kernels.motion import motion_blur
+from farout.shifts.kernels.resample import enlarged, enlarged_part, linear
 from farout.shifts.tables import Row
-from farout.shifts.water import relief
+from farout.shifts.textures.frost_photographs import Photographs, check_covers, read, scaled
+from farout.shifts.textures.frost_procedural import procedural
+from farout.shifts.textures.frost_sheets import Sheets, on_device
+from farout.shifts.textures.plasma import plasma
 
+FIRST, LAST = -135.0, -45.0
+"""Flakes of snow move at angles between these, in degrees."""
 WATER = (175, 238, 238)
 MUD = (63, 42, 20)
 GRAY = (0.2989, 0.5870, 0.1140)
 """Weights of red, green and blue in an image of one channel."""
 LUMA = (0.299, 0.587, 0.114)
 """The same rounded to three digits, as OpenCV has them."""
+
+
+@register
+class Snow(Corruption):
+    """Enlarged noise above a threshold, blurred by motion: blend·x + (1 − blend)·max(x, 1.5·gray + .5) + flakes.
+
+    The flakes are added twice, the second time turned by 180°. Noise is drawn for the part that is enlarged only.
+    """
+
+    name = "snow"
+
+    def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
+        zoom = self.constants(shape)[2]
+        rows, columns = (enlarged_part(side, zoom) for side in shape[-2:])
+        return {"noise": torch.randn(rows, columns, generator=rng), "angle": torch.rand((), generator=rng)}
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        mean, sigma, zoom, threshold, radius, blur, blend = constants
+        height, width = images.shape[2:]
+        cloud = params["noise"].mul(sigma).add_(mean)
+        if zoom != 1:
+            cloud = linear(cloud, enlarged(height, zoom), enlarged(width, zoom))
+        layer = truncate(cloud.masked_fill_(cloud < threshold, 0))[:, None]
+        angles = params["angle"].mul(LAST - FIRST).add_(FIRST)
+        layer = round_(motion_blur(layer, int(radius), blur, angles))
+        pale = torch.maximum(images, gray(images).mul_(1.5).add_(0.5)).mul_(1 - blend)
+        return pale.add_(images, alpha=blend).add_(layer + layer.flip(2, 3))
+
+
+@register
+@dataclasses.dataclass(kw_only=True)
+class Frost(Corruption):
+    """A weighted sum of the image and a random crop of frost.
+
+    The frost is drawn from noise with the statistics of the photographs that the published sets were made with.
+    `frost_dir` is a folder with the photographs themselves; each of them is as likely as the others. (The originals
+    come as six files, of which the published sets use the first five.)
+    """
+
+    name = "frost"
+    frost_dir: str | None = None
+    photographs: Photographs | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.frost_dir is not None:
+            self.photographs = read(self.frost_dir)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The settings; photographs count by what they show, not by where they lie."""
+        return {"severity": self.severity, **({"photographs": self.photographs.digest} if self.photographs else {})}
+
+    @property
+    def label(self) -> str:
+        return super().label if self.photographs else f"{self.name} (procedural) {self.severity}"
+
+    def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
+        return {"place": torch.rand(3, generator=rng), "brightness": torch.randn((), generator=rng)}
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        image_weight, frost_weight, scale = constants
+        height, width = images.shape[2:]
+        sheets = on_device(self._sheets(height, width, scale), images.device)
+        frost = sheets.cut(height, width, params["place"], params["brightness"])
+        if images.shape[1] == 1:
+            frost = gray(frost)
+        return frost.mul_(frost_weight / 255).add_(images, alpha=image_weight)
+
+    def _sheets(self, height: int, width: int, scale: float) -> Sheets:
+        if self.photographs is None:
+            return procedural(height, width)
+        check_covers(self.photographs, height, width, scale)
+        return scaled(self.photographs, scale)
+
+
+@register
+class Fog(Corruption):
+    """A light map is added and the sum darkened to the image's own range: (x + c·map)·max/(max + c).
+
+    The map's side is the least power of two that covers the image; the part beyond the image is cut off.
+    """
+
+    name = "fog"
+
+    def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
+        side = 2 ** max(1, (max(shape[-2:]) - 1).bit_length())
+        return {"noise": torch.empty(side * side - 1).uniform_(-1, 1, generator=rng)}
+
+    def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
+        strength, decay = constants
+        height, width = images.shape[2:]
+        maps = torch.from_numpy(plasma(params["noise"].cpu().numpy(), decay)).to(images.device)
+        brightest = images.amax((1, 2, 3), keepdim=True)
+        return maps[:, None, :height, :width].mul(strength).add(images).mul_(brightest / (brightest + strength))
 
 
 @register
@@ -39,20 +145,6 @@ class Spatter(Corruption):
             return images.mul(1 - mask).add_(mask * _color(MUD, images))
         mask = water(liquid, threshold)[:, None]
         return mask.mul(strength).mul(_color(WATER, images)).add_(images)
-
-
-def mud(liquid: Tensor, threshold: float, blur: float) -> Tensor:
-    """How far mud covers each pixel, [B, H, W]; nothing where it would be less than 0.8."""
-    mask = gaussian((liquid > threshold).to(liquid.dtype), blur)
-    return mask.masked_fill_(mask < 0.8, 0)
-
-
-def water(liquid: Tensor, threshold: float) -> Tensor:
-    """How bright water makes each pixel, [B, H, W], 1 at the brightest; 0 where no drop fell."""
-    levels = liquid.masked_fill(liquid < threshold, 0).mul(255).int()
-    levels = levels.bitwise_and_(255)  # 8 bits overflow here, as in the original
-    shine = levels.to(liquid.dtype).mul_(relief(levels))
-    return shine.div(shine.amax((1, 2), keepdim=True)).nan_to_num_(0)
 
 
 def _color(color: Sequence[int], images: Tensor) -> Tensor:

@@ -72,8 +72,9 @@ class FitCell(Cell):
         return FitWork(tuple(cells))
 
     def on(self, part: Part) -> FitCell:
-        """The same detector fitted on a part of the inliers."""
-        return replace(self, train=self.train and part(self.train), val=self.val and part(self.val))
+        """The same detector fitted on a part of the inliers; validation images it does not learn from are left out."""
+        val = self.val if self.detector.fits_on == "val" else None
+        return replace(self, train=self.train and part(self.train), val=val and part(val))
 
     def panel(self, network: Network) -> Panel:
         """The detector on its network, not fitted."""

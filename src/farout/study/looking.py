@@ -69,6 +69,8 @@ class LookCell(FitCell):
         return LookWork(tuple(cells))
 
     def on(self, part: Part) -> FitCell:
+        if self.outliers is None:
+            return self.first.on(part)
         train, val = (split and part(split) for split in (self.train, self.val))
         return replace(self, train=train, val=val, first=self.first.on(part))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from farout.study.cell import Cell
     from farout.study.store import Store
 
+OUTLIER = "outlier"
+"""The attribute of images that are outliers to their own class, as defective ones are."""
+
 
 class About(NamedTuple):
     """The facts of an image set."""
@@ -178,7 +181,8 @@ class UncorruptedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class BalancedImages(DerivedImages):
-    """At most `count` images of another source, about as many of each class, drawn with a fixed seed, in order."""
+    """At most `count` images of another source, about as many of each class and, where some are outliers to their
+    class, of either kind; drawn with a fixed seed, in order."""
 
     count: int
 
@@ -187,7 +191,7 @@ class BalancedImages(DerivedImages):
         if len(images) <= self.count:
             return images
         labels = np.zeros(len(images), np.int64) if images.labels is None else images.labels
-        return images.subset(rng.balanced(labels, self.count))
+        return images.subset(rng.balanced(2 * labels + images.attributes.get(OUTLIER, 0), self.count))
 
 
 @dataclass(frozen=True)

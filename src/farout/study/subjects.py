@@ -119,6 +119,9 @@ class PostHocSubject(Subject):
             if source is None:
                 raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
             detector.check_fit(source.about.total, source.about.labelled)
+        for images in (self.fit.train, self.fit.val):
+            if images is not None and not images.about.total:
+                raise ValueError(f"{self.label} is to be fitted, and there are no images of {images.about.name} for it")
 
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         if self.fit.learns_from is None:

@@ -1,0 +1,60 @@
+"""The command line. Heavy imports happen inside the verbs, so that --help answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from farout.cli import looking, sets, studies
+from farout.cli.ending import exit_code, listen
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Stress tests for out-of-distribution detectors.\n\n"
+    "Start with [bold]farout demo[/bold]; then write a study (see studies/) and [bold]farout run[/bold] it.\n\n"
+    "Exit codes: 0 done, 1 some results failed, 2 bad usage, 130 stopped with Ctrl-C (the same command goes on).",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from farout import __version__
+
+        typer.echo(f"farout {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None: ...
+
+
+app.command("list")(looking.list_)
+for verb in (
+    looking.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, studies.demo,
+):  # fmt: skip
+    app.command()(verb)
+
+
+def main() -> None:
+    """Entry point: errors of the user's making end in one clear message and exit code 2."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
+    listen()
+    try:
+        app(prog_name="farout")
+    except Exception as error:
+        if code := exit_code():
+            sys.exit(code)
+        if os.environ.get("FAROUT_DEBUG") or not isinstance(error, ValueError | TypeError | OSError | RuntimeError):
+            raise
+        typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
+        sys.exit(2)

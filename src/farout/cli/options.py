@@ -1,0 +1,53 @@
+"""Options that several verbs share, and what follows from them."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farout.cli.ending import users_code
+
+
+class BudgetName(StrEnum):
+    """How long a run may take."""
+
+    quick = "quick"
+    standard = "standard"
+    full = "full"
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="A Python file of yours to import, e.g. one that registers detectors."),
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
+Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = none.", show_default="one per core")]
+Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1, …")]
+Budget = Annotated[
+    BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
+]
+Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
+
+
+def load_plugins(paths: list[Path] | None) -> None:
+    """Import the user's files."""
+    if paths:
+        from farout.plugins import load_plugin
+
+        with users_code():
+            for path in paths:
+                load_plugin(path)
+
+
+def plugin_paths(paths: list[Path] | None) -> tuple[str, ...]:
+    """The plugins as worker processes import them."""
+    return tuple(str(path.resolve()) for path in paths or ())
+
+
+def worker_count(workers: int | None) -> int:
+    """The worker processes asked for."""
+    return workers if workers is not None else os.cpu_count() or 1

@@ -1,0 +1,164 @@
+"""Sets of images written to disk."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from farout.cli.ending import stoppable
+from farout.cli.options import Plugins, Workers, load_plugins, plugin_paths, worker_count
+
+
+class DrawnName(StrEnum):
+    """Sets that are drawn on the spot."""
+
+    shapes = "shapes"
+    chars = "chars"
+
+
+class FormName(StrEnum):
+    """How images are stored."""
+
+    png = "png"
+    npz = "npz"
+
+
+class SetName(StrEnum):
+    """Kinds of shifts."""
+
+    C = "C"
+    A = "A"
+    all = "all"
+
+
+class LayoutName(StrEnum):
+    """How shifted images are stored."""
+
+    npz = "npz"
+    npy = "npy"
+    png = "png"
+    jpeg = "jpeg"
+
+
+def render(
+    name: Annotated[DrawnName, typer.Argument(help="The set.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the images.")],
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Split, may be repeated: train, val, test/id, test/ood_hue, test/ood_size+rotation, …",
+            show_default="train, val, test/id, test/ood_hue, test/ood_cls, test/ood_both",
+        ),
+    ] = None,
+    form: Annotated[
+        FormName, typer.Option("--format", help="PNG files by class, or one .npz per split.")
+    ] = FormName.png,
+    side: Annotated[int, typer.Option(min=8, help="Width and height in pixels.")] = 32,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the configurations.")] = 1,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many images per split.", show_default="all")
+    ] = None,
+    font: Annotated[
+        Path | None, typer.Option(help="A TrueType file, for chars.", show_default="DejaVu Sans Mono")
+    ] = None,
+) -> None:
+    """Write SHAPES or CHARS to disk, with the table every image was drawn from.
+
+    The same command again goes on where it was stopped (an .npz file starts over). `farout.load` reads what it
+    writes: the folder of PNG files by its splits train, val and test (classes in the alphabet's order), OUT/ood_hue,
+    OUT/test.npz (classes in the paper's order), or a table, OUT/test.parquet, from which it draws again (give side and
+    font).
+
+    Example: farout render shapes --out shapes64 --split test/id --side 64
+    """
+    from farout.data.drawn import OUTLIER_SPLITS
+    from farout.data.drawn import drawn as make
+    from farout.data.writing.drawn import export
+    from farout.watch import watching
+
+    splits = list(dict.fromkeys(split or ["train", "val", "test/id", *OUTLIER_SPLITS]))
+    sets = {each: make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write images to {out}: {error.strerror}; choose another folder with --out") from error
+    written = []
+    with stoppable(), watching() as bar:
+        bar.total(sum(map(len, sets.values())))
+        for each, images in sets.items():
+            folder = out / ("test" if each == "test/id" else each.removeprefix("test/"))
+            written.append((len(images), export(images, folder, form.value, partial(bar.advance, title=each))))
+    for count, path in written:
+        typer.echo(f"{count:>9,} images  {path}")
+
+
+def corrupt(
+    images: Annotated[str, typer.Argument(metavar="INPUT", help="The images: a name, an .npz file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the set.")],
+    kind: Annotated[
+        SetName | None,
+        typer.Option(
+            "--set",
+            help="C: all corruptions; A: all augmentations; all: both, and the images as they are.",
+            show_default="all, unless --shift is given",
+        ),
+    ] = None,
+    shift: Annotated[
+        list[str] | None, typer.Option(help="A shift by name (farout list shifts), may be repeated.")
+    ] = None,
+    severity: Annotated[
+        list[int] | None,
+        typer.Option(min=1, max=5, help="Of corruptions, may be repeated.", show_default="1 2 3 4 5"),
+    ] = None,
+    form: Annotated[
+        LayoutName,
+        typer.Option("--format", help="npz, npy: one array per shift; png, jpeg (quality 85): one file per image."),
+    ] = LayoutName.npz,
+    split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    side: Annotated[
+        int | None, typer.Option(min=1, help="Bring images to this size.", show_default="as they are")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is random about the shifts.")] = 0,
+    frost_dir: Annotated[
+        Path | None, typer.Option(help="Photographs of frost.", show_default="procedural frost")
+    ] = None,
+    workers: Workers = None,
+    plugin: Plugins = None,
+) -> None:
+    """Write images under corruptions and augmentations to disk: an "-R" set, as CIFAR-10-R, with a manifest.json.
+
+    The same command again goes on where it was stopped; another one adds shifts of the same images, seed and format.
+
+    npz, npy: farout.load("OUT/fog.npz") reads all images at severity 1, then all at severity 2 and so on,
+    farout.load("OUT/fog.npz", "3") those at severity 3. The .npy files and labels.npy are as in CIFAR-10-C.
+
+    png, jpeg: farout.load("OUT/fog/3") reads severity 3, OUT/flip and OUT/clean have none; classes in the alphabet's
+    order.
+
+    Files are named as in the published sets: jpeg_compression, elastic_transform.
+
+    Example: farout corrupt cifar10 --out cifar10-r --set all
+    """
+    load_plugins(plugin)
+    import farout
+    from farout.data.writing import realistic
+    from farout.shifts.choosing import choose
+    from farout.shifts.corruption import SEVERITIES
+    from farout.watch import watching
+
+    chosen = kind.value if kind else None if shift else "all"
+    shifts = choose(chosen, shift or [], severity or SEVERITIES, frost_dir)
+    source = farout.load(images, split, limit=limit, **({} if side is None else {"side": side}))
+    with stoppable(), watching() as bar:
+        facts = realistic.write(
+            source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),
+            plugins=plugin_paths(plugin), watcher=bar,
+        )  # fmt: skip
+    for entry in facts["shifts"].values():
+        state = "" if entry["finished"] else "  not finished"
+        typer.echo(f"{entry['images']:>9,} images  {out / entry['place']}{state}")

@@ -1,0 +1,139 @@
+"""Studies: planned, run and reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from farout.cli.ending import stoppable
+from farout.cli.options import (
+    Budget,
+    BudgetName,
+    Device,
+    Open,
+    Out,
+    Plugins,
+    Workers,
+    load_plugins,
+    plugin_paths,
+    worker_count,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from farout.result import Result
+    from farout.study.spec import StudySpec
+
+
+def plan(
+    study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
+    out: Out = None,
+    budget: Budget = None,
+    plugin: Plugins = None,
+) -> None:
+    """What a run would compute, and what it has already. Nothing is computed.
+
+    Example: farout plan study.yaml --budget quick
+    """
+    load_plugins(plugin)
+    from farout.protocols import cuts
+    from farout.protocols import plan as planned
+    from farout.study.engine import closure, grouped
+    from farout.study.store import Store
+    from farout.study.study import from_spec
+
+    spec = _spec(study, budget)
+    store = Store(out or Path("runs") / spec.name)
+    ready = from_spec(spec)
+    cells = closure([entry.cell for entry in planned(ready)])
+    missing = [cell for cell in cells if not store.has(cell.id)]
+    for work in grouped(missing):
+        typer.echo(f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
+    for cut in [*ready.cuts, *cuts(ready)]:
+        typer.echo(f"left out: {cut}")
+    typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
+    out: Out = None,
+    budget: Budget = None,
+    workers: Workers = None,
+    device: Device = "cpu",
+    plugin: Plugins = None,
+) -> None:
+    """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
+
+    Example: farout run studies/clean_cifar10.yaml --budget quick
+    """
+    load_plugins(plugin)
+    result = _run(_spec(study, budget), out, workers, device, plugin)
+    typer.echo(f"for the report: farout report {result.path}")
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder that `farout run` wrote.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
+    open_: Open = False,
+    plugin: Plugins = None,
+) -> None:
+    """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it.
+
+    Example: farout report runs/study --open
+    """
+    load_plugins(plugin)
+    from farout.report.html import write_report
+    from farout.study.results import Results
+
+    path = write_report(Results(folder), out or folder / "report.html")
+    typer.echo(f"wrote {path}")
+    if open_:
+        typer.launch(str(path))
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for results.")] = Path("runs/demo"),
+    workers: Workers = None,
+    device: Device = "cpu",
+    open_: Open = False,
+) -> None:
+    """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, search, report.
+
+    Example: farout demo --open
+    """
+    from farout.demo import study
+
+    result = _run(study(), out, workers, device, None)
+    typer.echo(f"report: {result.report(out)}")
+    if open_:
+        typer.launch(str(out / "report.html"))
+
+
+def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, plugins: list[Path] | None) -> Result:
+    """Run with a progress bar, say how it went, exit with 1 if something failed."""
+    import farout
+    from farout.watch import watching
+
+    folder = out or Path("runs") / spec.name
+    with stoppable(), watching() as bar:
+        result = farout.run(
+            spec, folder, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins), watcher=bar
+        )
+    typer.echo(repr(result))
+    outcome = result.outcome
+    counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
+    typer.echo(f"\n{counts}; in {folder}")
+    for why in dict.fromkeys(outcome.failed.values()):
+        typer.echo(f"failed: {why}", err=True)
+    if outcome.failed:
+        typer.echo(f"the tracebacks are in the report (farout report {folder}); the same command tries again", err=True)
+        raise typer.Exit(1)
+    return result
+
+
+def _spec(path: Path, budget: BudgetName | None) -> StudySpec:
+    from farout.study.spec import StudySpec
+
+    spec = StudySpec.read(path)
+    return spec if budget is None else spec.model_copy(update={"budget": budget.value})

@@ -1,0 +1,98 @@
+"""Shifted sets as one array per shift, as in CIFAR-10-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.core import ImageSet
+from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, Pixels, Sink
+from farout.data.writing.whole import hidden, whole, write_npy, write_npz
+from farout.shifts.corruption import SEVERITIES
+
+_PIECE = 1 << 20
+
+
+class Arrays(Layout):
+    """SHIFT.npz with `images`, `labels` and `severity`, or SHIFT.npy and labels.npy; the severities one after another.
+
+    A severity that is finished waits as raw pixels for the others.
+    """
+
+    def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
+        super().__init__(images, folder, form)
+        self._temporary: dict[tuple[str, int], Path] = {}
+
+    def place(self, group: Group) -> str:
+        return f"{group.place}.{self.form}"
+
+    def missing(self, group: Group) -> list[Job]:
+        if self._target(group).exists():
+            return []
+        wanted = ((number, shift) for number, shift in group.parts if not self._part(group, number).exists())
+        return [Job(group, number, shift, np.arange(len(self.images))) for number, shift in wanted]
+
+    def begin(self, job: Job) -> None:
+        self._temporary[job.group.name, job.severity] = path = hidden(self._part(job.group, job.severity))
+        path.touch()
+
+    def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
+        size = int(np.prod(self.images.shape))
+        return partial(_put, self._temporary[job.group.name, job.severity], int(rows[0]) * size)
+
+    def finish(self, job: Job) -> None:
+        self._temporary[job.group.name, job.severity].replace(self._part(job.group, job.severity))
+        if not self.missing(job.group):
+            self.complete(job.group)
+
+    def complete(self, group: Group) -> None:
+        target, parts = self._target(group), [self._part(group, number) for number, _ in group.parts]
+        if self.form == "npy":
+            self._write_labels()
+        if target.exists():
+            return
+        channels, height, width = self.images.shape
+        shape = (len(parts) * len(self.images), height, width, channels)
+        if self.form == "npz":
+            write_npz(target, shape, _blocks(parts), self._beside(group))
+        else:
+            write_npy(target, shape, _blocks(parts))
+        for part in parts:
+            part.unlink()
+
+    def _target(self, group: Group) -> Path:
+        return self.folder / self.place(group)
+
+    def _write_labels(self) -> None:
+        """Five times the labels, as in CIFAR-10-C; they serve all files, whose severities they repeat for."""
+        path = self.folder / "labels.npy"
+        if self.images.labels is not None and not path.exists():
+            with whole(path) as temporary, temporary.open("wb") as file:
+                np.save(file, np.tile(self.images.labels, len(SEVERITIES)))
+
+    def _part(self, group: Group, number: int) -> Path:
+        return self.folder / UNFINISHED / f"{group.name}-{number}"
+
+    def _beside(self, group: Group) -> dict[str, NDArray[np.int64]]:
+        """The arrays beside the images."""
+        total, labels, severities = len(self.images), self.images.labels, group.severities
+        beside = {} if labels is None else {"labels": np.tile(labels, len(group.shifts))}
+        return {**beside, **({"severity": np.repeat(severities, total)} if severities else {})}
+
+
+def _put(path: Path, start: int, pixels: Pixels) -> None:
+    """Write pixels into a file. Not through a map: a full disk then is an error and no end of the process."""
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(pixels.tobytes())
+
+
+def _blocks(parts: Sequence[Path]) -> Iterator[bytes]:
+    for part in parts:
+        with part.open("rb") as file:
+            while block := file.read(_PIECE):
+                yield block

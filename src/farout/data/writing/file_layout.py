@@ -1,0 +1,90 @@
+"""Shifted sets as one file per image, as in ImageNet-C."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from farout.core import ImageSet
+from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
+from farout.data.writing.whole import whole
+
+QUALITY = 85
+"""Of JPEG files, as in the published sets of 64 and 224 px."""
+
+
+class Files(Layout):
+    """SHIFT/SEVERITY/CLASS/INDEX.png (or .jpg); without the level of a severity or of classes where there are none."""
+
+    def place(self, group: Group) -> str:
+        return group.place
+
+    def missing(self, group: Group) -> list[Job]:
+        jobs = []
+        for number, shift in group.parts:
+            there = _there(self._folder(group, number))
+            rows = [row for row, file in enumerate(self.files) if file not in there]
+            jobs.append(Job(group, number, shift, np.array(rows, np.int64)))
+        return [job for job in jobs if job.left]
+
+    def begin(self, job: Job) -> None:
+        for folder in {self._path(job, row).parent for row in job.rows}:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
+        return partial(_put, [self._path(job, row) for row in rows], self.form)
+
+    def _folder(self, group: Group, severity: int) -> Path:
+        return self.folder / group.place / (str(severity) if severity else "")
+
+    def _path(self, job: Job, row: int) -> Path:
+        return self._folder(job.group, job.severity) / self.files[row]
+
+    @cached_property
+    def files(self) -> list[str]:
+        """The file of every image, relative to its severity's folder."""
+        ending = "jpg" if self.form == "jpeg" else "png"
+        names = [f"{index:06d}.{ending}" for index in range(len(self.images))]
+        if self.images.labels is None:
+            return names
+        folders = class_folders(self.images)
+        return [f"{folders[label]}/{name}" for label, name in zip(self.images.labels, names, strict=True)]
+
+
+def _put(files: Sequence[Path], form: Format, pixels: Pixels) -> None:
+    options = {"quality": QUALITY, "optimize": True} if form == "jpeg" else {}
+    for file, picture in zip(files, pixels, strict=True):
+        image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
+        with whole(file) as temporary:
+            image.save(temporary, format=form, **options)
+
+
+def _there(folder: Path) -> set[str]:
+    """The files in a folder and in its sub-folders, as `sub-folder/file`; those that were not finished are removed."""
+    found = set()
+    for place, _, files in os.walk(folder):
+        inside = Path(place).relative_to(folder).as_posix()
+        for file in files:
+            if file.startswith("."):
+                (Path(place) / file).unlink()
+            else:
+                found.add(file if inside == "." else f"{inside}/{file}")
+    return found
+
+
+def class_folders(images: ImageSet) -> list[str]:
+    """A folder name per class; numbers are as long as each other, so that their order is the alphabet's."""
+    assert images.labels is not None
+    count = max(len(images.classes), int(images.labels.max()) + 1)
+    names = [*images.classes, *map(str, range(len(images.classes), count))]
+    if all(name.isdecimal() for name in names):
+        return [name.zfill(max(map(len, names))) for name in names]
+    safe = [re.sub(r"^\.|[/\\:*?\"<>|\x00-\x1f]", "_", name) or "_" for name in names]
+    return [name if safe.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(safe)]

@@ -1,0 +1,153 @@
+"""The manifest of a shifted set on disk: what lies in the folder, and that nothing else gets in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from farout.core import ImageSet
+from farout.data.folder import FileSet
+from farout.data.writing.file_layout import class_folders
+from farout.data.writing.layout import UNFINISHED, Group, Layout
+from farout.data.writing.whole import read_facts, remove_hidden, write_facts
+
+FILE, LOCK = "manifest.json", "lock"
+_SAME = ("fingerprint", "classes", "seed", "format")
+"""What all shifts in one folder have in common."""
+
+
+def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, Any]:
+    """What will lie in the folder."""
+    images = layout.images
+    facts = {
+        "name": f"{images.name}-R",
+        "fingerprint": images.fingerprint,
+        "classes": [] if images.labels is None else class_folders(images),
+        "seed": seed,
+        "format": layout.form,
+        "images": len(images),
+        "shape": images.shape,
+        "shifts": {group.name: _entry(layout, group) for group in groups},
+        "versions": {name: version(name) for name in ("farout", "torch", "numpy", "pillow")},
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read again
+    return plain
+
+
+def _entry(layout: Layout, group: Group) -> dict[str, Any]:
+    return {
+        "place": layout.place(group),
+        "images": len(group.shifts) * len(layout.images),
+        "severities": group.severities,
+        "identities": [shift.identity() for shift in group.shifts if shift is not None],
+        "finished": False,
+    }
+
+
+def check_folder(images: ImageSet, folder: Path, facts: dict[str, Any]) -> list[str]:
+    """The shifts that are finished in this folder; an error where these images cannot lie in it."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; expected a folder, new or of the same set: choose another with --out")
+    if isinstance(images, FileSet) and folder.resolve().is_relative_to(images.root.resolve()):
+        raise ValueError(f"{folder} lies within the images of {images.name}; choose another folder with --out")
+    if (folder / FILE).exists():
+        known = read_facts(folder / FILE)
+        _compare(folder, known, facts)
+        return [name for name, entry in known["shifts"].items() if entry["finished"]]
+    if folder.is_dir() and any(path.name != UNFINISHED for path in folder.iterdir()):
+        raise ValueError(f"{folder} is not empty and has no {FILE}; choose another folder with --out")
+    return []
+
+
+def _compare(folder: Path, known: dict[str, Any], facts: dict[str, Any]) -> None:
+    for key in _SAME:
+        if known.get(key) != facts[key]:
+            raise ValueError(
+                f"{folder} holds another set: {key} {known.get(key)!r}, and not {facts[key]!r} (see {folder / FILE}); "
+                "choose another folder with --out"
+            )
+    for name, entry in facts["shifts"].items():
+        there = known["shifts"].get(name, entry)
+        if there["identities"] != entry["identities"]:
+            raise ValueError(
+                f"{folder} holds {name} with other settings or of another version: {there['identities']}, and not "
+                f"{entry['identities']} (see {folder / FILE}); choose another folder with --out"
+            )
+
+
+def claim(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
+    """Write the manifest, with the shifts that are there already."""
+    known = read_facts(folder / FILE)["shifts"] if (folder / FILE).exists() else {}
+    write_facts(folder / FILE, _noted({**facts, "shifts": {**known, **facts["shifts"]}}, finished))
+
+
+def note(folder: Path, finished: Iterable[Group]) -> dict[str, Any]:
+    """Say in the manifest which shifts are finished; return it."""
+    facts = _noted(read_facts(folder / FILE), finished)
+    write_facts(folder / FILE, facts)
+    return facts
+
+
+def _noted(facts: dict[str, Any], finished: Iterable[Group]) -> dict[str, Any]:
+    for group in finished:
+        facts["shifts"][group.name]["finished"] = True
+    return facts
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Make the folder, and hold it for one run; what is left of files that were not finished is removed."""
+    inside = folder / UNFINISHED
+    try:
+        inside.mkdir(parents=True, exist_ok=True)
+        (inside / LOCK).touch()
+    except OSError as error:
+        raise ValueError(
+            f"cannot write images to {folder}: {error.strerror or error}; choose another folder with --out"
+        ) from error
+    with _lock(inside / LOCK):
+        _tidy(folder, inside)
+        try:
+            yield
+        finally:
+            _tidy(folder, inside)
+            if _is_finished(folder):
+                shutil.rmtree(inside)
+
+
+def _tidy(folder: Path, inside: Path) -> None:
+    """Remove what was not finished; where no manifest says of which set they are, also finished parts."""
+    remove_hidden(folder)
+    remove_hidden(inside)
+    if not (folder / FILE).exists():
+        for path in inside.iterdir():
+            if path.name != LOCK:
+                path.unlink()
+
+
+def _is_finished(folder: Path) -> bool:
+    facts = read_facts(folder / FILE) if (folder / FILE).exists() else {"shifts": {}}
+    return all(entry["finished"] for entry in facts["shifts"].values())
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """The lock goes with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise OSError(
+                f"another run is writing to {path.parent.parent}; wait for it or choose another folder with --out"
+            ) from error
+        yield

@@ -1,0 +1,86 @@
+"""Images put under shifts and written, by this process or by workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift, chunks
+from farout.data.arrays import as_bytes, as_floats
+from farout.data.writing.layout import Job, Layout, Sink
+from farout.data.writing.whole import whole
+from farout.processes import Submit
+from farout.study.engine import Watcher
+
+
+def keep(images: ImageSet, path: Path, watcher: Watcher) -> None:
+    """Write the images as raw 8-bit pixels: they are decoded or drawn once, and all workers map the same file."""
+    with whole(path) as temporary, temporary.open("wb") as file:
+        for part in chunks(len(images), _at_once(images)):
+            file.write(as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes())
+            watcher.advance(0, f"reading {part.stop:,} of {len(images):,}")
+
+
+def _at_once(images: ImageSet) -> int:
+    """Images per piece of work."""
+    return 4 * max(1, SHIFTED_AT_ONCE // int(np.prod(images.shape)))
+
+
+class Plan(NamedTuple):
+    """What all pieces of work have in common."""
+
+    originals: Path
+    shape: tuple[int, ...]
+    """[N, H, W, C]."""
+    shifts: tuple[Shift | None, ...]
+    """By job."""
+    seed: int
+
+
+def sweep(layout: Layout, jobs: Sequence[Job], submit: Submit, window: int, watcher: Watcher) -> None:
+    """Have all jobs done, with at most so many pieces handed out.
+
+    The pieces of the next job follow at once, so that no worker waits for another.
+    """
+    pending: dict[Future[int], Job] = {}
+
+    def collect(until: int) -> None:
+        while len(pending) > until:
+            for piece in wait(pending, return_when=FIRST_COMPLETED).done:
+                _count(layout, pending.pop(piece), piece.result(), watcher)
+
+    for number, job in enumerate(jobs):
+        layout.begin(job)
+        for part in chunks(len(job.rows), _at_once(layout.images)):
+            collect(until=window)
+            rows = job.rows[part]
+            pending[submit(_shifted, number, rows, layout.sink(job, rows))] = job
+    collect(until=0)
+
+
+def _count(layout: Layout, job: Job, images: int, watcher: Watcher) -> None:
+    if job.left == images:
+        layout.finish(job)
+    job.left -= images
+    watcher.advance(images, job.group.name if job.shift is None else job.shift.label)
+
+
+def _shifted(plan: Plan, number: int, rows: NDArray[np.int64], sink: Sink) -> int:
+    """Put some images under the shift of a job and write them; their number."""
+    pixels = np.asarray(np.memmap(plan.originals, np.uint8, "r", shape=plan.shape)[rows])
+    shift = plan.shifts[number]
+    if shift is not None:
+        pixels = as_bytes(shift(as_floats(pixels.transpose(0, 3, 1, 2)), plan.seed, rows.tolist()))
+    sink(pixels)
+    return len(rows)
+
+
+def plan_of(images: ImageSet, originals: Path, jobs: Sequence[Job], seed: int) -> Plan:
+    """What the pieces of these jobs have in common."""
+    channels, height, width = images.shape
+    return Plan(originals, (len(images), height, width, channels), tuple(job.shift for job in jobs), seed)

@@ -1,0 +1,1 @@
+"""What fog and frost lay over images."""

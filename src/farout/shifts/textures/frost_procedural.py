@@ -1,0 +1,109 @@
+"""Procedural frost: noise with a power law, tinted, with the statistics of photographs of frost."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from farout import rng
+from farout.shifts.tables import nearest_size
+from farout.shifts.textures.frost_sheets import Sheets
+
+Color = tuple[float, float, float]
+Array = NDArray[Any]
+
+
+class Statistics(NamedTuple):
+    """What crops of a texture have in common at one size."""
+
+    mean: Color
+    """Red, green and blue."""
+    std: float
+    """Standard deviation within a crop."""
+    slope: float
+    """Of the spectrum: power is proportional to frequency to this power."""
+
+
+class Texture(NamedTuple):
+    """A photograph of frost in figures: as it is in crops of 32 px, of its fifth, and of 224 px."""
+
+    weight: float
+    """How often the published sets use it."""
+    small: Statistics
+    large: Statistics
+    correlation: float
+    """Of red and blue within a crop."""
+
+
+TEXTURES = (
+    Texture(0.2, Statistics((78, 149, 166), 14, -1.1), Statistics((78, 149, 166), 16, -1.5), 0.5),
+    Texture(0.4, Statistics((201, 205, 214), 18, -0.8), Statistics((201, 205, 214), 20, -1.9), 0.99),
+    Texture(0.2, Statistics((144, 159, 171), 26, -0.4), Statistics((138, 153, 166), 27, -1.5), 0.99),
+    Texture(0.2, Statistics((101, 113, 124), 34, -1.1), Statistics((112, 123, 135), 36, -1.8), 1.0),
+)
+VARYING = 10.0
+"""Standard deviation of the mean of a crop, in levels."""
+SMALLEST = 256
+"""Sheets have at least this side, and twice that of a crop, before they are repeated."""
+
+
+def statistics(texture: Texture, crop: int) -> Statistics:
+    """In crops of 32, 64 or 224 px. At 64 px photographs lie about halfway between the others, and so do we."""
+    share = {32: 0.0, 64: 0.5, 224: 1.0}[crop]
+    numbers = zip(_flat(texture.small), _flat(texture.large), strict=True)
+    red, green, blue, std, slope = (small + share * (large - small) for small, large in numbers)
+    return Statistics((red, green, blue), std, slope)
+
+
+def _flat(of: Statistics) -> tuple[float, ...]:
+    return (*of.mean, of.std, of.slope)
+
+
+@functools.lru_cache(maxsize=8)
+def procedural(height: int, width: int) -> Sheets:
+    """Sheets of frost for images of this size, always the same ones. A crop may begin anywhere, for they repeat."""
+    made = [_sheet(number, height, width) for number in range(len(TEXTURES))]
+    levels = torch.from_numpy(np.stack([sheet for sheet, _ in made]))
+    return Sheets(
+        levels,
+        torch.tensor(levels.shape[2:]).expand(len(made), 2),
+        torch.tensor([texture.weight for texture in TEXTURES]).cumsum(0),
+        torch.tensor([varying for _, varying in made]),
+    )
+
+
+def _sheet(number: int, height: int, width: int) -> tuple[Array, float]:
+    """One texture [3, H, W] in whole levels, and what its crops lack in variation of their means.
+
+    Red and blue are a common part minus and plus another; both have variance 1 within a crop of 32, 64 or 224 px.
+    """
+    texture, crop = TEXTURES[number], nearest_size(min(height, width))
+    mean, std, slope = statistics(texture, crop)
+    side = max(SMALLEST, 2 ** (max(height, width, 2 * crop) - 1).bit_length())
+    draws = rng.numpy_generator(0, "frost", number, side)
+    (common, varies), (other, _) = (_within(power_law(draws, side, slope), crop) for _ in range(2))
+    same, apart = np.sqrt((1 + texture.correlation) / 2), np.sqrt((1 - texture.correlation) / 2)
+    parts = np.stack([same * common - apart * other, common, same * common + apart * other])
+    levels = np.rint(np.array(mean)[:, None, None] + std * parts).astype(np.float32)
+    lacking = max(0.0, VARYING**2 - (std * varies) ** 2) ** 0.5
+    return np.pad(levels, [(0, 0), (0, height - 1), (0, width - 1)], mode="wrap"), lacking
+
+
+def power_law(draws: np.random.Generator, side: int, slope: float) -> Array:
+    """Noise [side, side] whose power is proportional to the frequency to the power `slope`; its borders meet."""
+    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side))
+    frequency[0, 0] = np.inf
+    spectrum = np.fft.rfft2(draws.standard_normal((side, side))) * frequency ** (slope / 2)
+    return np.fft.irfft2(spectrum, (side, side))
+
+
+def _within(noise: Array, crop: int) -> tuple[Array, float]:
+    """The noise scaled to variance 1 within crops of this side, on average, and how much their means then vary."""
+    means = ndimage.uniform_filter(noise, crop, mode="wrap")
+    scale = 1 / np.sqrt(noise.var() - means.var())
+    return noise * scale, float(means.std() * scale)
