@@ -11,7 +11,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from farout import adapters, data, detectors, metrics, networks, protocols, search, shifts, variations
+    from farout import (
+        adapters,
+        attacks,
+        attention,
+        data,
+        detectors,
+        metrics,
+        networks,
+        protocols,
+        search,
+        shifts,
+        variations,
+    )
+    from farout.attacks.attack import Attack
+    from farout.attacks.attacking import Attacked, attack
     from farout.battery import check
     from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift
     from farout.data import load
@@ -26,6 +40,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Activations": "core",
+    "Attack": "attacks.attack",
+    "Attacked": "attacks.attacking",
     "Detector": "core",
     "Found": "worst",
     "ImageSet": "core",
@@ -37,6 +53,7 @@ _HOMES = {
     "Result": "result",
     "Shift": "core",
     "Variation": "variations.variation",
+    "attack": "attacks.attacking",
     "check": "battery",
     "load": "data",
     "register": "registering",
@@ -45,10 +62,24 @@ _HOMES = {
     "stress": "stressing",
     "worst_case": "worst",
 }
-_FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
+_FOLDERS = (
+    "adapters",
+    "attacks",
+    "attention",
+    "data",
+    "detectors",
+    "metrics",
+    "networks",
+    "protocols",
+    "search",
+    "shifts",
+    "variations",
+)
 
 __all__ = [
     "Activations",
+    "Attack",
+    "Attacked",
     "Detector",
     "Found",
     "ImageSet",
@@ -61,6 +92,9 @@ __all__ = [
     "Shift",
     "Variation",
     "adapters",
+    "attack",
+    "attacks",
+    "attention",
     "check",
     "data",
     "detectors",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from farout.cli import looking, sets, studies
+from farout.cli import attacks, looking, sets, studies
 from farout.cli.ending import exit_code, listen
 
 app = typer.Typer(
@@ -40,7 +40,8 @@ def _options(
 
 app.command("list")(looking.list_)
 for verb in (
-    looking.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, studies.demo,
+    looking.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
+    studies.demo,
 ):  # fmt: skip
     app.command()(verb)
 

@@ -22,6 +22,7 @@ class Family(StrEnum):
     datasets = "datasets"
     protocols = "protocols"
     shifts = "shifts"
+    attacks = "attacks"
     variations = "variations"
     searches = "searches"
     adapters = "adapters"
@@ -49,6 +50,7 @@ def list_(
 def _listed(family: Family) -> list[tuple[str, str]]:
     """Names of a family with the first line of each one's docstring."""
     from farout.adapters import ADAPTERS
+    from farout.attacks import ATTACKS
     from farout.data.catalog import DATASETS
     from farout.detectors.catalog import catalog
     from farout.networks import NETWORKS
@@ -66,6 +68,7 @@ def _listed(family: Family) -> list[tuple[str, str]]:
         "datasets": DATASETS,
         "protocols": PROTOCOLS,
         "shifts": shifts,
+        "attacks": ATTACKS,
         "variations": VARIATIONS,
         "searches": SEARCHES,
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,16 @@ from torch import Tensor
 from farout.core import ImageSet, places
 from farout.identity import digest_arrays
 
+KNOWN = ("severity", "clean_correct", "success")
+"""Arrays of files that tell something of every image."""
+
 
 class ArraySet(ImageSet):
-    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1]; `severity` of their corruption, 0 for none."""
+    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1].
+
+    known: what else is known of every image, as whole numbers: the `severity` of its corruption, the `success` of an
+    attack on it.
+    """
 
     def __init__(
         self,
@@ -26,15 +35,18 @@ class ArraySet(ImageSet):
         *,
         name: str = "arrays",
         classes: tuple[str, ...] = (),
-        severity: ArrayLike | None = None,
+        known: Mapping[str, ArrayLike | None] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
         self.shape = self._images.shape[1:]
         self.labels = None if labels is None else _counts(labels, len(self._images), f"{name}: labels")
         self.classes = classes or _numbered(self.labels)
-        if severity is not None:
-            self.attributes = {"severity": _counts(severity, len(self._images), f"{name}: severity")}
+        self.attributes = {
+            key: _counts(values, len(self._images), f"{name}: {key}")
+            for key, values in known.items()
+            if values is not None
+        }
 
     def __len__(self) -> int:
         return len(self._images)
@@ -72,7 +84,7 @@ def npz_names(path: Path) -> list[str]:
 
 
 def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
-    """A set from an .npz file with `images`, `labels` and `severity`, or `{split}_images` and so on."""
+    """A set from an .npz file with `images`, `labels` and what else is `KNOWN`, or `{split}_images` and so on."""
     try:
         return _read_npz(path, split, name or path.stem)
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
@@ -87,8 +99,8 @@ def _read_npz(path: Path, split: str, name: str) -> ArraySet:
                 f"{path} has the arrays {', '.join(file) or 'none'}; expected 'images' (and 'labels'), "
                 f"or '{split}_images' (and '{split}_labels')"
             )
-        images, labels, severity = (file.get(f"{prefix}{what}") for what in ("images", "labels", "severity"))
-        return ArraySet(images, labels, name=name, severity=severity)
+        images, labels = (file.get(f"{prefix}{what}") for what in ("images", "labels"))
+        return ArraySet(images, labels, name=name, known={what: file.get(f"{prefix}{what}") for what in KNOWN})
 
 
 def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
@@ -116,6 +128,7 @@ def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
 
 def _counts(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
     array = np.asarray(values)
+    array = array.astype(np.int64) if array.dtype == bool else array
     if array.shape != (total,) or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"{what}: expected {total} whole numbers, got {array.dtype} of shape {array.shape}")
     if array.size and array.min() < 0:

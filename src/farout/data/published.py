@@ -24,7 +24,7 @@ def read_npy(path: Path) -> ArraySet:
     if severities and len(images) % len(severities):
         raise ValueError(f"{path} has {len(images):,} images; expected as many of each of the severities {severities}")
     severity = np.repeat(severities, len(images) // len(severities)) if severities else None
-    return ArraySet(images, labels, name=path.stem, severity=severity)
+    return ArraySet(images, labels, name=path.stem, known={"severity": severity})
 
 
 def _array(path: Path) -> NDArray[Any]:

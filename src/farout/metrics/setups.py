@@ -127,6 +127,20 @@ def setup_auroc(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[Array
     return reduce(add, copies, Counts.of(x, outliers)).auroc()
 
 
+def copied_auroc(inliers: ArrayLike, outliers: ArrayLike, places: ArrayLike) -> Estimate:
+    """AUROC of outliers that are changed copies of inliers, as attacked images are: outlier k of inlier places[k].
+
+    An image and its copies are one cluster. The influence is by inlier: what it adds as itself and as its copies.
+    """
+    both, where = Counts.of(inliers, outliers).auroc(), np.asarray(places)
+    total = len(both.influence) - len(where)
+    if total != len(as_scores(inliers, "inlier")) or (where.size and not 0 <= where.min() <= where.max() < total):
+        raise ValueError(f"got {len(where)} places of outliers, expected that of every one among the inliers")
+    influence = both.influence[:total].copy()
+    np.add.at(influence, where, both.influence[total:])
+    return replace(both, influence=influence)
+
+
 def generalizability(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[ArrayLike]) -> Interval:
     """GS of ROOD (eq. 2) in points with its interval: AUROC with shifted inliers among the inliers minus without."""
     return points(setup_auroc(inliers, outliers, shifted) - setup_auroc(inliers, outliers))

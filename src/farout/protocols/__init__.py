@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from farout.protocols.attributes import Attributes
 from farout.protocols.clean import Clean
+from farout.protocols.evasion import Evasion
 from farout.protocols.evg import Evg
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.rood import Rood
 from farout.study.cell import Entry
 from farout.study.study import Study
 
-__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evg", "Protocol", "Rood", "check", "cuts", "names", "plan"]
+__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evasion", "Evg", "Protocol", "Rood", "check", "cuts", "names", "plan"]
 
 names = PROTOCOLS.names
 

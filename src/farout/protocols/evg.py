@@ -14,14 +14,14 @@ those of what was found. What differs from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.evg_summary import summarise
+from farout.protocols.named import Named, made
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
-from farout.registry import Registry
 from farout.search import SEARCHES, Search
 from farout.study.cell import Entry
 from farout.study.found import FoundImages
@@ -34,10 +34,6 @@ from farout.study.study import Study, Trial
 from farout.study.subjects import Subject
 from farout.variations import VARIATIONS
 from farout.variations.variation import Variation
-
-T = TypeVar("T")
-Named = str | Mapping[str, Any]
-"""A thing by name, or with settings: {name: affine, interpolation: bilinear, label: smooth}."""
 
 
 class Effort(NamedTuple):
@@ -89,8 +85,8 @@ class Evg(Protocol):
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
         check_labels("detectors", detectors)
-        self.variations = _made("variations", VARIATIONS, variations)
-        self.methods = _made("methods", SEARCHES, methods)
+        self.variations = made("variations", VARIATIONS, variations)
+        self.methods = made("methods", SEARCHES, methods)
         self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
         self.control, self.transfer, self.detectors = control, transfer, detectors
 
@@ -141,23 +137,6 @@ class Evg(Protocol):
                 raise ValueError(f"a search varies images, and {images.about.name} has none")
             suited.base(trial.stressed(images, None).load(), [0])
         return suited
-
-
-def _made(what: str, registry: Registry[T], items: Sequence[Named]) -> dict[str, T]:
-    """Things by label."""
-    if isinstance(items, str) or not items:
-        raise ValueError(f"{what} must list one or more of {', '.join(registry.names())}, got {items!r}")
-    made: dict[str, T] = {}
-    for item in items:
-        settings = {"name": item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
-        if "name" not in settings:
-            raise ValueError(f"{what}: expected a name, or a mapping with a name and settings, got {item!r}")
-        thing = registry.create(settings.pop("name"), **{k: v for k, v in settings.items() if k != "label"})
-        label = settings.get("label") or thing.label  # type: ignore[attr-defined]
-        if label in made:
-            raise ValueError(f"two {what} are called {label!r}; tell them apart: {{name: {label}, …, label: another}}")
-        made[label] = thing
-    return made
 
 
 class _Plan:

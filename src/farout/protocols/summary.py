@@ -127,7 +127,22 @@ class Scatter:
     """Of both axes."""
 
 
-Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter
+@dataclass(frozen=True)
+class DensityMap:
+    """Where pairs of values lie densest: one panel per group, all with the same axes."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, NDArray[np.float64]]
+    """By group, [N, 2]."""
+    labels: tuple[str, str]
+    """Of both axes."""
+    limits: tuple[tuple[float, float], tuple[float, float]]
+    """Of both axes; what lies beyond is shown at the edge."""
+
+
+Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap
 """A figure of any kind; the report knows how to draw each."""
 
 

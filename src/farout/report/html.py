@@ -17,6 +17,7 @@ from farout.protocols.summary import (
     Bars,
     Curves,
     Densities,
+    DensityMap,
     Gallery,
     HeatMap,
     Histograms,
@@ -27,7 +28,7 @@ from farout.protocols.summary import (
     Summary,
     Table,
 )
-from farout.report.figures import bars, curves, densities, heat_map, histograms, scatter
+from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, scatter
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.tables import readable, summaries, tables, write_tables
@@ -120,5 +121,6 @@ PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
     Curves: _drawn(curves.draw),
     Bars: _drawn(bars.draw),
     Scatter: _drawn(scatter.draw),
+    DensityMap: _drawn(density_map.draw),
 }
 """What each kind of figure gives to the page."""

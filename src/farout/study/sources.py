@@ -259,6 +259,26 @@ class StoredNetwork(NetworkSource):
 
 
 @dataclass(frozen=True)
+class LiveNetwork(NetworkSource):
+    """A network held by this process."""
+
+    network: Network
+    weights: str
+    """Its digest."""
+    label: str
+    portable = False
+
+    def identity(self) -> Any:
+        return self.weights
+
+    def preview(self) -> Network:
+        return self.network
+
+    def build(self, store: Store) -> Network:
+        return self.network
+
+
+@dataclass(frozen=True)
 class JoinedNetworks(NetworkSource):
     """An ensemble of networks."""
 

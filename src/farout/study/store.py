@@ -189,6 +189,10 @@ class Store:
         _sync(temporary)
         temporary.replace(target)
 
+    def remove(self) -> None:
+        """Delete the folder and all there is in it."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
     @contextmanager
     def _staged(self, target: Path) -> Iterator[Path]:
         """A temporary folder that becomes `target` if all goes well and vanishes if not."""

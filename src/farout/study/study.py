@@ -198,13 +198,8 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     label = item.label or item.name
     if members := _members(item, seed):
         return JoinedNetworks(label, tuple(_network(one, spec, inliers, drawn) for one, drawn in members))
-    images = (inliers.train or inliers.test).about
-    channels, side, _ = images.shape
     if item.train is None:
-        classes = item.classes or len(images.classes)
-        stored = StoredNetwork(item, label, classes, item.side or side, channels)
-        stored.identity()  # reads the weights: better now than after the first hour
-        return stored
+        return stored_network(item, inliers.train or inliers.test)
     if inliers.train is None or inliers.val is None:
         raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split")
     epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
@@ -212,6 +207,15 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
     cell.untrained()  # so that a wrong name or normalizer is found now
     return TrainedNetwork(cell)
+
+
+def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
+    """A network that is there already, for such images."""
+    channels, side, _ = images.about.shape
+    classes = item.classes or len(images.about.classes)
+    stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
+    stored.identity()  # reads the weights: better now than after the first hour
+    return stored
 
 
 def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:

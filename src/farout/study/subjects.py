@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.catalog import create
+from farout.attacks.victim import Victim
 from farout.core import Activations, Detector, ImageSet, as_images, as_scores
 from farout.describe import describe
 from farout.detectors import supervision, tuned
@@ -26,8 +27,8 @@ from farout.detectors.saved import state_digest
 from farout.detectors.tuned import Images
 from farout.identity import digest
 from farout.study.cell import Cell
-from farout.study.fitting import FitCell, Part
-from farout.study.sources import ImageSource
+from farout.study.fitting import MEMBER, FitCell, Part
+from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store
 
@@ -74,9 +75,18 @@ class Subject(ABC):
         """What people must know of it to read a test on these images right."""
         return []
 
+    @property
+    def classifier(self) -> NetworkSource | None:
+        """The network it reads, where that is known."""
+        return None
+
     @abstractmethod
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         """A function that scores a batch for all these subjects of the group in one pass."""
+
+    @abstractmethod
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        """The detector with its network, to be attacked."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +138,17 @@ class PostHocSubject(Subject):
             return []
         return [supervision.note(self.label, Images.of(self.fit.learns_from.load()), _loaded(outliers))]
 
+    @property
+    def classifier(self) -> NetworkSource | None:
+        return self.fit.network
+
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.fit.network.build(store).to(device)
         return _shared_pass([subject.fit.fitted(store, network) for subject in together])
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        network = self.fit.network.build(store).to(device)
+        return Victim(network, self.fit.fitted(store, network).detectors[MEMBER])
 
 
 _fitted: dict[str, Detector] = {}
@@ -203,6 +221,9 @@ class ImageSubject(Subject):
 
         return lambda images: [_attempt(partial(attempt, images)) for _ in together]
 
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        return Victim(None, self._fitted(store))
+
 
 @dataclass(frozen=True)
 class PanelSubject(Subject):
@@ -235,8 +256,15 @@ class PanelSubject(Subject):
     def group(self) -> str:
         return digest(["network", self.weights])
 
+    @property
+    def classifier(self) -> NetworkSource | None:
+        return LiveNetwork(self.panel.network, self.weights, self.network)
+
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         return _shared_pass([s.panel.only(s.label) for s in together])
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        return Victim(self.panel.network, self.panel.detectors[self.label])
 
 
 def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:

@@ -1,0 +1,70 @@
+"""What an attack promises: it proposes images; whoever calls it clips, rounds and judges them."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from farout.attacks.victim import Victim
+from farout.describe import code_of, unknown_code
+from farout.identity import is_users
+
+SMALL = 64
+"""The largest side, in pixels, that has the settings of CIFAR; larger ones have those of ImageNet."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Attack(ABC):
+    """Changes images so that a classifier errs, or a detector. Settings are its fields.
+
+    What becomes of an image depends on its own generator and not on the batch it is in.
+    """
+
+    name: ClassVar[str]
+    """The name it is known by; the class's name unless set."""
+    version: ClassVar[int] = 1
+    """Bumped by hand when the same settings give other images."""
+    against: ClassVar[Literal["classifier", "detector", "both"]] = "classifier"
+    """What must err. Against a detector alone images are outliers that it shall take for inliers."""
+    level: ClassVar[int] = 1
+    """How far up the paper's roadmap: 1 attacks on the classifier, 4 adaptive ones."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    @abstractmethod
+    def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
+        """Changed images [B, C, H, W], given the true labels [B] and a generator (on the CPU) for every image."""
+
+    def passes(self, classes: int) -> int:
+        """How often it sends an image through the network, at most; for the bar."""
+        return 1
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All settings with their values."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    @property
+    def label(self) -> str:
+        """What tables call it: the name, and the settings that are not the default ones."""
+        defaults = {f.name: f.default for f in dataclasses.fields(self) if f.init}
+        own = [f"{key}={value}" for key, value in self.params.items() if value != defaults[key]]
+        return f"{self.name}({', '.join(own)})" if own else self.name
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the changed images, apart from victim, images and seed; of a user's class also its source."""
+        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
+        return {"name": self.name, "version": self.version, "params": self.params, **own}
+
+
+def epsilon_for(images: Tensor, epsilon: float | None) -> float:
+    """The bound as given, or the paper's: 8/255 for images as small as CIFAR's, 4/255 for larger ones."""
+    return epsilon if epsilon is not None else (8 if max(images.shape[2:]) <= SMALL else 4) / 255

@@ -1,0 +1,163 @@
+"""An attack run, and its images judged: clipped, rounded and shown to the classifier again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farout import rng
+from farout.attacks.attack import Attack
+from farout.attacks.catalog import ATTACKS
+from farout.attacks.victim import Victim
+from farout.core import Detector, ImageSet, PostHoc, as_images, chunks
+from farout.detectors.panel import Member
+from farout.detectors.passes import with_gradients
+from farout.identity import canonical
+from farout.networks.network import Network
+
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Attacked images and what became of each; everything on the CPU.
+
+    An attack on the classifier succeeds where the prediction is wrong; on a detector alone, where its score goes down.
+    """
+
+    images: Tensor
+    """float32 [N, C, H, W] in [0, 1]."""
+    clean_correct: Tensor
+    """Was the image classified right as it was? bool [N]; never where images have no labels."""
+    success: Tensor
+    """bool [N]; in the public convention also where the image was classified wrong before."""
+    success_8bit: Tensor
+    """The same after rounding to 8 bits, as a file would hold the image."""
+    l2: Tensor
+    """Length of the change, [N]."""
+    linf: Tensor
+    """Its largest pixel, [N]."""
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        rates = f"{self.asr:.1%} of all, {self.asr_of_correct:.1%} of those classified right"
+        return f"<Attacked: {len(self)} images, success {rates}, median L2 {self.l2.median().item():.3g}>"
+
+    @property
+    def asr(self) -> float:
+        """Attack success rate in the public convention: wrong afterwards, whatever it was before."""
+        return self.success.double().mean().item()
+
+    @property
+    def asr_of_correct(self) -> float:
+        """Attack success rate among the images that were classified right; NaN where there are none."""
+        return self.success[self.clean_correct].double().mean().item()
+
+    @staticmethod
+    def joined(parts: Sequence[Attacked]) -> Attacked:
+        """Several, one after the other."""
+        return Attacked(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Attacked)))
+
+
+def attack(
+    name: str | Attack,
+    network: Network,
+    images: Any,
+    labels: Any = None,
+    *,
+    detector: PostHoc | Detector | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **params: Any,
+) -> Attacked:
+    """Attack images and judge what comes of it: `farout.attack("pgd", network, images, labels, epsilon=4 / 255)`.
+
+    images: [N, C, H, W] in [0, 1], or an `ImageSet`, which brings its labels along.
+    detector: a fitted one, for attacks that go against it (adaptive_pgd, score_pgd): `panel["knn"]`.
+    What is random depends on the seed and on an image's index. progress: called with the number of images done.
+    """
+    chosen = ATTACKS.create(name, **params) if isinstance(name, str) else name
+    victim = Victim(network, _read(network, detector))
+    if isinstance(images, ImageSet):
+        labels = images.labels if labels is None else labels
+    else:
+        images = as_images(images)
+    targets = _labels(labels, len(images), network.classes, chosen)
+    parts = []
+    for part in chunks(len(images)):
+        batch = images.batch(np.arange(part.start, part.stop)) if isinstance(images, ImageSet) else images[part]
+        parts.append(attacked(chosen, victim, batch, targets[part], range(part.start, part.stop), seed))
+        if progress:
+            progress(len(batch))
+    return Attacked.joined(parts)
+
+
+def attacked(
+    attack: Attack, victim: Victim, images: Tensor, labels: Tensor, indices: Sequence[int], seed: int
+) -> Attacked:
+    """One chunk of images, attacked and judged. indices: which images these are, for what is random."""
+    device = victim.network.device if victim.network else torch.device("cpu")
+    images, labels = as_images(images, device).clamp(0, 1), labels.to(device)
+    settings = canonical(attack.params)
+    rngs = [rng.generator(seed, attack.name, settings, index) for index in indices]
+    with victim.network.evaluating() if victim.network else nullcontext():
+        with with_gradients():
+            found = attack.run(victim, images.clone(), labels, rngs).detach()
+        found = _sound(found, images, attack).clamp(0, 1)
+        with torch.inference_mode():
+            return _judged(attack, victim, images, found, labels)
+
+
+def _judged(attack: Attack, victim: Victim, images: Tensor, found: Tensor, labels: Tensor) -> Attacked:
+    rounded = found.mul(255).round_().div_(255)
+    change = (found - images).flatten(1)
+    if attack.against == "detector":
+        before = victim.score(images)
+        correct = torch.zeros_like(labels, dtype=torch.bool)
+        success, success_8bit = (victim.score(some) < before for some in (found, rounded))
+    else:
+        correct = victim.logits(images).argmax(1) == labels
+        success, success_8bit = (victim.logits(some).argmax(1) != labels for some in (found, rounded))
+    norms = change.norm(dim=1), change.abs().amax(1)
+    return Attacked(*(values.cpu() for values in (found, correct, success, success_8bit, *norms)))
+
+
+def _sound(found: Tensor, images: Tensor, attack: Attack) -> Tensor:
+    if found.shape != images.shape or not found.isfinite().all():
+        got = f"shape {tuple(found.shape)}" if found.shape != images.shape else "NaN or infinite pixels"
+        raise ValueError(f"{attack.name} returned {got}, expected finite images of shape {tuple(images.shape)}")
+    return found.to(images.dtype)
+
+
+def _read(network: Network, detector: PostHoc | Detector | None) -> PostHoc | Detector | None:
+    """The detector; a panel's member as what reads the network, so that one pass serves both."""
+    if isinstance(detector, Member) and detector.panel.network is network:
+        return detector.panel.detectors[detector.name]
+    return detector
+
+
+def _labels(labels: Any, total: int, classes: int, attack: Attack) -> Tensor:
+    """True classes, [N]."""
+    if not total:
+        raise ValueError("there are no images to attack")
+    if attack.against == "detector":
+        return torch.zeros(total, dtype=torch.int64)
+    if labels is None:
+        raise ValueError(f"{attack.name} makes a classifier err, and needs the images' true labels")
+    found = torch.as_tensor(np.asarray(labels))
+    if found.shape != (total,) or found.is_floating_point():
+        raise ValueError(f"expected {total} labels, one per image, got {found.dtype} of shape {tuple(found.shape)}")
+    if found.min() < 0 or found.max() >= classes:
+        raise ValueError(
+            f"labels run from {found.min()} to {found.max()}, the network has {classes} classes (0 to {classes - 1})"
+        )
+    return found.long()

@@ -1,0 +1,8 @@
+"""The attacks by name."""
+
+from __future__ import annotations
+
+from farout.attacks.attack import Attack
+from farout.registry import Registry
+
+ATTACKS: Registry[Attack] = Registry("attack")

@@ -1,0 +1,81 @@
+"""What the gradient attacks share: the loss they climb, its gradient, the ball they stay in, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from farout.attacks.victim import Victim
+
+
+def odds(logits: Tensor, labels: Tensor) -> Tensor:
+    """log((1 − p_y) / p_y) = logsumexp_{c≠y}(l_c) − l_y of the true label y, [B]; above 0 the label is lost.
+
+    The cross-entropy is log(1 + exp(odds)): it grows with the odds, and its gradient is theirs times a positive number.
+    So signs of gradients and comparisons are those of the cross-entropy, but where that underflows, the odds do not.
+    """
+    own = labels[:, None]
+    return logits.scatter(1, own, -torch.inf).logsumexp(1) - logits.gather(1, own).squeeze(1)
+
+
+def gradient(values: Tensor, images: Tensor, *, keep: bool = False) -> Tensor:
+    """∂ Σ values / ∂ images, each image's own; keep: the graph serves for another gradient."""
+    (found,) = torch.autograd.grad(values.sum(), images, retain_graph=keep)
+    if not found.isfinite().all():
+        raise ValueError(
+            "the network's gradient with respect to its images holds NaN or infinity; are its weights sound?"
+        )
+    return found
+
+
+def fooled(logits: Tensor, labels: Tensor) -> Tensor:
+    """Does the classifier say something else than the label? [B] bool."""
+    return logits.argmax(1) != labels
+
+
+def ball(images: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """The lowest and the highest value that each pixel may take: within epsilon of its own, and within [0, 1]."""
+    return (images - epsilon).clamp_(0, 1), (images + epsilon).clamp_(0, 1)
+
+
+def scattered(images: Tensor, low: Tensor, high: Tensor, epsilon: float, rngs: Sequence[torch.Generator]) -> Tensor:
+    """The images plus uniform noise within epsilon, clamped; noise is drawn on the CPU, from each image's generator."""
+    noise = torch.empty(images.shape)
+    for own, rng in zip(noise, rngs, strict=True):
+        own.uniform_(-epsilon, epsilon, generator=rng)
+    return noise.to(images.device).add_(images).clamp_(low, high)
+
+
+def climb(victim: Victim, start: Tensor, labels: Tensor, low: Tensor, high: Tensor, step: float, steps: int) -> Tensor:
+    """Steps of the gradient's sign up the loss, clamped to the bounds (Madry et al. 2018, section 2.1), in place."""
+    images = start.requires_grad_()
+    for _ in range(steps):
+        uphill = gradient(odds(victim.logits(images), labels), images).sign_()
+        with torch.no_grad():
+            images.add_(uphill, alpha=step).clamp_(low, high)
+    return images.detach()
+
+
+def checked(victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator], least: int = 2) -> Tensor:
+    """The labels as class numbers where the images are; an error where the network or the labels do not suit."""
+    classes = victim.classifier.classes
+    if classes < least:
+        raise ValueError(f"this attack needs a network with at least {least} classes, got one with {classes}")
+    if labels.shape != images.shape[:1] or len(rngs) != len(images):
+        raise ValueError(
+            f"expected a label and a generator for each of {len(images)} images, "
+            f"got labels of shape {list(labels.shape)} and {len(rngs)} generators"
+        )
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise ValueError(f"labels run from {labels.min()} to {labels.max()}, and the network has {classes} classes")
+    with torch.inference_mode(False):  # what was made in inference_mode cannot be part of a graph
+        return labels.to(images.device, torch.int64, copy=True)
+
+
+def check_epsilon(epsilon: float | None) -> None:
+    """The bound is left to the image's size, or a number of at least 0."""
+    if epsilon is not None and not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be at least 0 and finite (pixels are in [0, 1]), or None, got {epsilon}")

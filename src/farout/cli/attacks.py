@@ -1,0 +1,99 @@
+"""Attacked images written to disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from farout.cli.ending import stoppable
+from farout.cli.options import Device, Plugins, Workers, load_plugins, plugin_paths, worker_count
+
+
+def attack(
+    name: Annotated[str, typer.Argument(help="The attack: fgsm, pgd, masked_pgd, deepfool, … (farout list attacks).")],
+    images: Annotated[str, typer.Argument(metavar="INPUT", help="The images: a name, an .npz file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the set.")],
+    network: Annotated[str, typer.Option(help="The classifier's architecture (farout list networks, or timm:NAME).")],
+    weights: Annotated[
+        Path | None, typer.Option(help="Its weights: .safetensors or .pt.", show_default="pretrained ones")
+    ] = None,
+    mean: Annotated[
+        list[float] | None,
+        typer.Option(help="Of pixels; once for each channel.", show_default="0.5, or the pretrained weights' own"),
+    ] = None,
+    std: Annotated[list[float] | None, typer.Option(help="Likewise.", show_default="likewise")] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=2, help="How many the network tells apart.", show_default="those of INPUT")
+    ] = None,
+    side: Annotated[
+        int | None, typer.Option(min=1, help="Side of the images the network takes.", show_default="that of INPUT")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, may be repeated: --set epsilon=0.0157.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    workers: Workers = None,
+    device: Device = "cpu",
+    plugin: Plugins = None,
+) -> None:
+    """Attack images and write what comes of it: OUT/NAME.npz in 8 bits, with the labels, which images were classified
+    right before (clean_correct), and which the network gets wrong as they are in the file (success).
+
+    The same command again goes on where it was stopped. farout.load("OUT/pgd.npz") reads it, a study takes it as
+    outliers like any other set.
+
+    Example: farout attack pgd cifar10 --network resnet18 --weights resnet18.safetensors --out adversarial
+    """
+    load_plugins(plugin)
+    from farout.study.attack_sets import write
+    from farout.watch import watching
+
+    cell = _cell(
+        name, _settings(set_ or []), {"name": images, "split": split, "limit": limit}, seed,
+        {"name": network, "weights": str(weights) if weights else None, "pretrained": weights is None,
+         "mean": mean or None, "std": std or None, "classes": classes, "side": side},
+    )  # fmt: skip
+    with stoppable(), watching() as bar:
+        facts = write(
+            cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), watcher=bar
+        )
+    right, still = facts["clean_correct"], facts["success_of_clean_correct"]
+    typer.echo(f"{facts['images']:>9,} images  {out / f'{name}.npz'}")
+    typer.echo(f"{right:>9,} were classified right; {still:,} of them are wrong in the file")
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """`epsilon=0.0157` as {"epsilon": 0.0157}."""
+    import yaml
+
+    settings = {}
+    for item in given:
+        key, sign, value = item.partition("=")
+        if not sign or not key:
+            raise ValueError(f"--set takes NAME=VALUE, such as epsilon=0.0157, got {item!r}")
+        settings[key] = yaml.safe_load(value)
+    return settings
+
+
+def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, network: dict[str, Any]) -> Any:
+    """The cell that a study would have."""
+    from pydantic import TypeAdapter
+
+    from farout.attacks import ATTACKS
+    from farout.study.attacking import AttackCell
+    from farout.study.sources import NamedImages
+    from farout.study.spec import Data, DataSpec, NetworkSpec
+    from farout.study.study import stored_network
+
+    attack = ATTACKS.create(name, **settings)
+    if attack.against != "classifier":
+        raise ValueError(f"{name} goes against a detector: run it in a study (protocol evasion) or by farout.attack")
+    images = NamedImages(TypeAdapter[DataSpec](Data).validate_python(data))
+    if not images.about.labelled:
+        raise ValueError(f"{name} makes a classifier err, and the images of {images.about.name} have no labels")
+    spec = NetworkSpec(**{key: value for key, value in network.items() if value is not None})
+    return AttackCell(attack, images, stored_network(spec, images), None, seed)

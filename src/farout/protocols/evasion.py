@@ -1,0 +1,205 @@
+"""`evasion`: are adversarial examples outliers to detectors that read the classifier they were made against?
+
+"Deciphering the Definition of Adversarial Robustness for post-hoc OOD Detectors". Test images are attacked on the
+classifier (level 1); what a detector says of them is compared with the test images as they are. What differs from the
+paper:
+
+- success is judged again by the caller, in both conventions, and once more after rounding to 8 bits;
+- AUROC and FPR also for the successful examples alone (images that were classified right and no longer are), and FPR
+  at 95 % recall of either side, by name;
+- examples made on one network are shown to the detectors of the others (transfer);
+- level 4, which the paper only asks for: attacks on classifier and detector together, and outliers that are turned into
+  inliers, each made against the one detector that then judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from farout.attacks import ATTACKS, Attack
+from farout.networks import Ensemble
+from farout.protocols.chosen import check_chosen, check_labels, chosen
+from farout.protocols.clean import IMAGES
+from farout.protocols.evasion_summary import summarise
+from farout.protocols.named import Named, made
+from farout.protocols.protocol import PROTOCOLS, Protocol
+from farout.protocols.summary import Summary
+from farout.study.attacking import AttackCell, AttackedImages
+from farout.study.attending import AttentionCell
+from farout.study.cell import Cell, Entry
+from farout.study.predicting import PredictCell
+from farout.study.results import Results
+from farout.study.scoring import ScoreCell
+from farout.study.sources import ImageSource, NetworkSource, some
+from farout.study.spec import Budget
+from farout.study.study import Study, Trial
+from farout.study.subjects import Subject
+
+DEFAULT = ("pgd", "fgsm", "deepfool", "masked_pgd", "adaptive_pgd", "score_pgd")
+
+
+class Effort(NamedTuple):
+    """What a budget allows; None = all."""
+
+    images: int | None
+    """Test images that are attacked on the classifier."""
+    adaptive: int | None
+    """Test images and outliers that are attacked on every detector."""
+
+
+EFFORT: dict[Budget, Effort] = {
+    "quick": Effort(128, 32),
+    "standard": Effort(1_000, 200),
+    "full": Effort(None, 1_000),
+}
+
+
+@PROTOCOLS.register("evasion")
+class Evasion(Protocol):
+    """Adversarial examples against classifiers, and against the detectors themselves."""
+
+    name: ClassVar[str] = "evasion"
+
+    def __init__(
+        self,
+        attacks: Sequence[Named] = DEFAULT,
+        *,
+        images: int | None = None,
+        adaptive_images: int | None = None,
+        rounded: bool = False,
+        transfer: bool = True,
+        attention: bool = True,
+        detectors: Sequence[str] | None = None,
+    ) -> None:
+        """attacks: by name or with settings ({name: pgd, epsilon: 0.0157, label: weak}).
+        images, adaptive_images: as many are attacked, where the budget allows it; its own by default.
+        rounded: show detectors the examples in 8 bits. transfer: show them to all networks' detectors.
+        attention: measure how far the classifier's attention moves. detectors: labels of those to be tested.
+        """
+        for what, number in (("images", images), ("adaptive_images", adaptive_images)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{what} must be a positive integer, got {number!r}")
+        check_labels("detectors", detectors)
+        self.attacks: dict[str, Attack] = made("attacks", ATTACKS, attacks)
+        self.images, self.adaptive_images, self.rounded = images, adaptive_images, rounded
+        self.transfer, self.attention, self.detectors = transfer, attention, detectors
+
+    def unsuited(self, study: Study) -> str | None:
+        for trial in study.trials:
+            if not trial.inliers.test.about.labelled:
+                return (
+                    f"it makes classifiers err, and the test images of {trial.inliers.test.about.name} have no labels"
+                )
+        return None
+
+    def effort(self, budget: Budget) -> Effort:
+        """What the study asks for, as far as the budget allows."""
+        allowed = EFFORT[budget]
+        asked = Effort(self.images, self.adaptive_images)
+        return Effort(*(_least(a, b) for a, b in zip(asked, allowed, strict=True)))
+
+    def cuts(self, study: Study) -> list[str]:
+        told = []
+        for what, asked in (("images", self.images), ("adaptive", self.adaptive_images)):
+            allowed = getattr(EFFORT[study.budget], what)
+            if asked is not None and allowed is not None and asked > allowed:
+                told.append(f"{asked - allowed:,} of {asked:,} images that {self.name} attacks")
+        return told
+
+    def plan(self, study: Study) -> list[Entry]:
+        check_chosen(self.detectors, study)
+        effort = self.effort(study.budget)
+        entries = [e for t in study.trials for e in _Plan(self, t, effort, IMAGES[study.budget]).entries()]
+        if not entries:
+            raise ValueError("protocol evasion: no detector of the study reads a classifier that could be attacked")
+        return entries
+
+    def summarise(self, results: Results) -> Summary:
+        return summarise(results, self.name)
+
+
+def _least(asked: int | None, allowed: int | None) -> int | None:
+    return asked if allowed is None else allowed if asked is None else min(asked, allowed)
+
+
+class _Plan:
+    """The cells of one trial."""
+
+    def __init__(self, protocol: Evasion, trial: Trial, effort: Effort, most: int | None) -> None:
+        self.protocol, self.trial, self.effort = protocol, trial, effort
+        self.inliers = trial.stressed(trial.inliers.test, most)
+        self.subjects = chosen(trial, protocol.detectors)
+        self.networks = self._classifiers()
+
+    def _classifiers(self) -> dict[str, NetworkSource]:
+        """By label, the networks that give classes."""
+        found = {s.network: s.classifier for s in self.subjects}
+        return {label: network for label, network in found.items() if network and network.preview().classes > 1}
+
+    def entries(self) -> Iterator[Entry]:
+        """Scores of what there is already, then the attacks, then what everybody says of them."""
+        if not self.networks and not self._alone:
+            return
+        for subject in self.subjects:
+            yield self._entry("inliers", ScoreCell(subject, self.inliers), subject)
+        for label, attack in self.protocol.attacks.items():
+            if attack.against == "classifier":
+                for network in self.networks.values():
+                    yield from self._against_classifier(label, attack, network)
+            elif attack.against == "both":
+                yield from self._against_both(label, attack)
+            else:
+                yield from self._against_detector(label, attack)
+
+    @property
+    def _alone(self) -> bool:
+        """Is there something to attack without a classifier?"""
+        alone = any(attack.against == "detector" for attack in self.protocol.attacks.values())
+        return alone and bool(self.trial.outliers)
+
+    def _against_classifier(self, label: str, attack: Attack, network: NetworkSource) -> Iterator[Entry]:
+        cell = AttackCell(attack, self._some(self.effort.images), network, None, self.trial.seed)
+        images = AttackedImages(cell, self.protocol.rounded)
+        made_on = {"attack": label, "made_on": network.label, "level": str(attack.level)}
+        yield self._entry("attack", cell, None, network=network.label, **made_on)
+        for other in self.networks.values():
+            if other is not network and self.protocol.transfer:
+                yield self._entry("prediction", PredictCell(other, images), None, network=other.label, **made_on)
+        for subject in self.subjects:
+            if self.protocol.transfer or subject.network in ("", network.label):
+                yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
+        if self.protocol.attention and not isinstance(network.preview(), Ensemble):
+            yield self._entry("attention", AttentionCell(cell), None, network=network.label, **made_on)
+
+    def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:
+        """Every detector's own examples, which it alone judges."""
+        for subject in self.subjects:
+            if network := self.networks.get(subject.network):
+                images = self._some(self.effort.adaptive)
+                yield from self._own(label, attack, AttackCell(attack, images, network, subject, self.trial.seed))
+
+    def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
+        """Outliers that every detector shall take for inliers."""
+        for name, source in self.trial.outliers.items():
+            images = self.trial.stressed(source, self.effort.adaptive)
+            for subject in self.subjects:
+                yield self._entry("outliers", ScoreCell(subject, images), subject, outliers=name)
+                cell = AttackCell(attack, images, None, subject, self.trial.seed)
+                yield from self._own(label, attack, cell, outliers=name)
+
+    def _own(self, label: str, attack: Attack, cell: AttackCell, **tags: str) -> Iterator[Entry]:
+        subject = cell.subject
+        assert subject is not None
+        tags |= {"attack": label, "made_on": subject.network, "level": str(attack.level)}
+        yield self._entry("own_attack", cell, subject, **tags)
+        scored = ScoreCell(subject, AttackedImages(cell, self.protocol.rounded))
+        yield self._entry("own_attacked", scored, subject, **tags)
+
+    def _some(self, count: int | None) -> ImageSource:
+        return some(self.inliers, count)
+
+    def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
+        who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
+        what: dict[str, Any] = {"seed": str(self.trial.seed), "outliers": "", "attack": "", "made_on": "", "level": ""}
+        return Entry(self.protocol.name, cell, {"role": role, **who, **what, **tags})

@@ -1,0 +1,101 @@
+"""What `evasion` has attacked and scored so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout import rng
+from farout.protocols.pairs import Array
+from farout.study.results import Results, Row
+
+
+class Who(NamedTuple):
+    """A detector on a network of one seed."""
+
+    network: str
+    seed: str
+    detector: str
+
+    @staticmethod
+    def of(row: Row) -> Who:
+        """The detector of a row."""
+        return Who(*(row.tags[name] for name in Who._fields))
+
+
+@dataclass(frozen=True)
+class Test:
+    """Attacked images that one detector has scored, and the inliers they are told from."""
+
+    results: Results
+    inlier_row: Row
+    row: Row
+
+    @property
+    def who(self) -> Who:
+        """The detector."""
+        return Who.of(self.row)
+
+    @property
+    def attack(self) -> str:
+        """What the study calls the attack."""
+        return self.row.tags["attack"]
+
+    @property
+    def made_on(self) -> str:
+        """The network that was attacked."""
+        return self.row.tags["made_on"]
+
+    @property
+    def at_home(self) -> bool:
+        """Does the detector read the network that was attacked, or none that is known?"""
+        return self.row.tags["network"] in ("", self.made_on)
+
+    @cached_property
+    def inliers(self) -> Array:
+        """Scores of the inliers as they are."""
+        return self.results.scores(self.inlier_row)
+
+    @cached_property
+    def outliers(self) -> Array:
+        """Scores of the attacked images."""
+        return self.results.scores(self.row)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Which inliers were attacked."""
+        return rng.some(len(self.inliers), len(self.outliers))
+
+    @cached_property
+    def successful(self) -> NDArray[np.bool_]:
+        """Which images were classified right and no longer are."""
+        correct, success = (self.results.attribute(self.row, name) for name in ("clean_correct", "success"))
+        return np.asarray(correct & success)
+
+
+class Evaded:
+    """The rows of a run by what they are."""
+
+    def __init__(self, results: Results, protocol: str) -> None:
+        self.results = results
+        self._rows = results.done(protocol)
+        self._inliers = {Who.of(row): row for row in self.rows("inliers")}
+
+    def rows(self, role: str) -> list[Row]:
+        """The rows of one role, in the plan's order."""
+        return [row for row in self._rows if row.tags["role"] == role]
+
+    def tests(self, role: str) -> Iterator[Test]:
+        """What detectors say of attacked images: "attacked" on the classifier, or "own_attacked" on themselves."""
+        for row in self.rows(role):
+            if inliers := self._inliers.get(Who.of(row)):
+                yield Test(self.results, inliers, row)
+
+    def column(self, row: Row, name: str) -> NDArray[Any]:
+        """What is known of every image of a row."""
+        return self.results.store.column(row.cell, name)

@@ -1,0 +1,76 @@
+"""Attacked images written to disk: 8-bit, with labels and which of them still succeed; a stopped call goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farout.core import chunks
+from farout.data.arrays import as_bytes
+from farout.data.writing.whole import read_facts, write_facts, write_npz
+from farout.study import engine
+from farout.study.attacking import AttackCell, AttackedImages, AttackedSet
+from farout.study.engine import Watcher
+from farout.study.store import Store
+
+UNFINISHED = ".unfinished"
+"""The folder that work in progress lies in."""
+
+
+def write(
+    cell: AttackCell, out: Path, *, workers: int = 0, device: str = "cpu",
+    plugins: tuple[str, ...] = (), watcher: Watcher | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
+    it is. What lies there already of the same attack is left as it is."""
+    target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
+    if target.exists() or manifest.exists():
+        if not (target.exists() and manifest.exists()) or read_facts(manifest).get("id") != cell.id:
+            raise ValueError(f"{target} holds another set (see {manifest.name}); choose another folder with --out")
+        return read_facts(manifest)
+    store = Store(out / UNFINISHED).open()
+    with store.lock():
+        outcome = engine.run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+        if outcome.failed:
+            raise RuntimeError("; ".join(dict.fromkeys(outcome.failed.values())))
+        images = AttackedImages(cell, rounded=True).open(store)
+        assert isinstance(images, AttackedSet)
+        facts = _facts(cell, images)
+        _write(target, images)
+    write_facts(manifest, facts)
+    store.remove()
+    return facts
+
+
+def _facts(cell: AttackCell, images: AttackedSet) -> dict[str, Any]:
+    known = images.attributes
+    correct = known["clean_correct"]
+    return {
+        "id": cell.id,
+        "name": images.name,
+        "attack": cell.attack.identity(),
+        "network": cell.network and {"label": cell.network.label, "identity": cell.network.identity()},
+        "fingerprint": cell.images.about.fingerprint,
+        "seed": cell.seed,
+        "images": len(images),
+        "clean_correct": int(correct.sum()),
+        "wrong_before_rounding": int(known["before_rounding"].sum()),
+        "success": int(known["success"].sum()),
+        "success_of_clean_correct": int((known["success"] & correct).sum()),
+    }
+
+
+def _write(path: Path, images: AttackedSet) -> None:
+    channels, height, width = images.shape
+    beside = {name: images.attributes[name].astype(np.int64) for name in ("clean_correct", "success")}
+    if images.labels is not None:
+        beside["labels"] = images.labels
+    write_npz(path, (len(images), height, width, channels), _blocks(images), beside, compress=True)
+
+
+def _blocks(images: AttackedSet) -> Iterator[bytes]:
+    for part in chunks(len(images)):
+        yield as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes()

@@ -1,0 +1,237 @@
+"""The cell that attacks images, and the attacked images as a set that detectors score."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from farout.attacks.attack import Attack
+from farout.attacks.attacking import Attacked, attacked
+from farout.attacks.victim import Victim
+from farout.core import ImageSet, places
+from farout.detectors.table import Table
+from farout.identity import digest
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.sources import About, ImageSource, NetworkSource
+from farout.study.store import Store, array_file, score_table
+from farout.study.subjects import Subject
+from farout.study.thumbnails import EXAMPLES, thumbnails
+
+IMAGES = "images.npy"
+JUDGED = tuple(field.name for field in fields(Attacked) if field.name != "images")
+"""What is known of every attacked image."""
+
+
+@dataclass(frozen=True)
+class AttackCell(Cell):
+    """Images attacked once, judged, and kept in full precision."""
+
+    attack: Attack
+    images: ImageSource
+    network: NetworkSource | None
+    """The classifier that must err; None for attacks on a detector alone."""
+    subject: Subject | None
+    """The detector that is attacked too, or alone."""
+    seed: int
+
+    @cached_property
+    def identity(self) -> Any:
+        return {
+            "kind": "attack",
+            "version": 1,
+            "attack": self.attack.identity(),
+            "images": self.images.about.fingerprint,
+            "network": self.network and self.network.identity(),
+            "subject": self.subject and self.subject.identity(),
+            "seed": self.seed,
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return tuple(need for source in (self.network, self.subject, self.images) if source for need in source.requires)
+
+    @property
+    def group(self) -> str:
+        return self.id
+
+    @property
+    def title(self) -> str:
+        return f"attack {self.images.about.name} on {self.on} by {self.attack.label}"
+
+    @property
+    def on(self) -> str:
+        """What is attacked, for people."""
+        labels = [source.label for source in (self.network, self.subject) if source]
+        return " and ".join(labels)
+
+    @property
+    def passes(self) -> int:
+        """How often an image passes the network, at most."""
+        return self.attack.passes(self.network.preview().classes if self.network else 0)
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return AttackWork(tuple(cells))
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        """What is attacked, as it stands in this process."""
+        if self.subject is not None:
+            return self.subject.victim(store, device)
+        assert self.network is not None
+        return Victim(self.network.build(store).to(device))
+
+
+class AttackWork(Work):
+    """The images of one cell, chunk by chunk."""
+
+    @property
+    def cell(self) -> AttackCell:
+        """The one cell."""
+        cell: AttackCell = self.cells[0]
+        return cell
+
+    @cached_property
+    def portable(self) -> bool:
+        return all(source.portable for source in (self.cell.network, self.cell.subject, self.cell.images) if source)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"test": self.cell.images.about.total}
+
+    @cached_property
+    def _passes(self) -> int:
+        return self.cell.passes
+
+    def cost(self, chunk: Chunk) -> int:
+        return (chunk.stop - chunk.start) * self._passes
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return AttackJob(self, store, device)
+
+
+class AttackJob(Job):
+    """Attacks chunk by chunk; an image's fate depends on its place alone."""
+
+    def __init__(self, work: AttackWork, store: Store, device: torch.device) -> None:
+        self.cell, self.work, self.store, self.device = work.cell, work, store, device
+        self.images = self.cell.images.open(store)
+        self.found = Table(len(self.images))
+
+    @cached_property
+    def victim(self) -> Victim:
+        """Opened by the first chunk: a process that only collects results does not need it."""
+        return self.cell.victim(self.store, self.device)
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        order = range(chunk.start, chunk.stop)
+        images, left = self.images.batch(order), self.work.cost(chunk)
+
+        def passed(count: int) -> None:
+            nonlocal left
+            count = min(count, left)
+            left -= count
+            progress(count)
+
+        labels = torch.zeros(len(images), dtype=torch.int64)
+        if self.images.labels is not None:
+            labels = torch.from_numpy(self.images.labels[chunk.start : chunk.stop])
+        victim = replace(self.victim, passed=passed)
+        found = attacked(self.cell.attack, victim, images, labels, order, self.cell.seed)
+        progress(left)
+        return {field.name: getattr(found, field.name).numpy() for field in fields(found)}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        self.found.put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return {field.name for field in fields(Attacked)} <= results.keys()
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        try:
+            yield self.cell.id, self._record()
+        except Exception:
+            yield self.cell.id, traceback.format_exc()
+
+    def _record(self) -> Record:
+        columns = {name: self.found.column(name).numpy() for name in JUDGED}
+        images = self.found.column("images").numpy()
+        files = {
+            "scores.parquet": score_table({"index": np.arange(len(images)), **columns}),
+            IMAGES: lambda path: _save(path, images),
+            "examples.safetensors": array_file(self._examples(columns["success"], columns["clean_correct"])),
+        }
+        return Record({"images": len(images)}, files)
+
+    def _examples(self, success: NDArray[np.bool_], correct: NDArray[np.bool_]) -> Arrays:
+        """The first images that the attack has turned, as they were and as they are."""
+        turned = np.flatnonzero(success & correct if correct.any() else success)[:EXAMPLES]
+        now = self.found.column("images")[torch.from_numpy(turned)]
+        return {"places": turned, "before": thumbnails(self.images.batch(turned)), "after": thumbnails(now)}
+
+
+def _save(path: Path, images: NDArray[np.float32]) -> None:
+    np.save(path, images)
+
+
+@dataclass(frozen=True)
+class AttackedImages(ImageSource):
+    """The images that an attack has left, with what became of each as attributes."""
+
+    attack: AttackCell
+    rounded: bool = False
+    """To 8 bits, as a file would hold them."""
+
+    @cached_property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.attack.work([self.attack]).portable
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (self.attack,)
+
+    @cached_property
+    def about(self) -> About:
+        of = self.attack.images.about
+        name = f"{of.name} attacked on {self.attack.on} by {self.attack.attack.label}"
+        name += " in 8 bits" if self.rounded else ""
+        print_ = digest(["attacked", self.attack.id, self.rounded])
+        return About(name, print_, of.total, of.shape, of.classes, of.labelled)
+
+    def load(self) -> ImageSet:
+        raise RuntimeError("these images are there only once the attack has run: use open(store)")
+
+    def open(self, store: Store) -> ImageSet:
+        return AttackedSet(self, store)
+
+
+class AttackedSet(ImageSet):
+    """Attacked images, read from the store when they are asked for."""
+
+    def __init__(self, source: AttackedImages, store: Store) -> None:
+        clean, cell = source.attack.images.open(store), source.attack.id
+        self.name, self.shape, self._print = source.about.name, source.about.shape, source.about.fingerprint
+        self.labels, self.classes = clean.labels, clean.classes
+        self.attributes = {name: store.column(cell, name) for name in JUDGED}
+        if source.rounded:
+            known = self.attributes
+            self.attributes = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
+        self._images = np.load(store.path(cell) / IMAGES, mmap_mode="r")
+        self._rounded = source.rounded
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        images = torch.from_numpy(self._images[places(indices, len(self))])
+        return images.mul(255).round_().div_(255) if self._rounded else images
+
+    def _fingerprint(self) -> str:
+        return self._print

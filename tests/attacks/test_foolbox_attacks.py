@@ -1,0 +1,57 @@
+"""The same images as Foolbox's, or as good ones: FGSM and PGD pixel by pixel, DeepFool by success and size."""
+
+import pytest
+import torch
+from victims import convolutional, generators, pixels, predicted
+
+from farout.attacks import FGSM, PGD, DeepFool
+
+foolbox = pytest.importorskip("foolbox")
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def case():
+    """A victim, its peer, images and labels, of which a fifth is wrong from the start."""
+    victim, images = convolutional(classes=7), pixels(100, (3, 10, 10))
+    labels = predicted(victim, images)
+    labels[::5] = (labels[::5] + 1) % 7
+    preprocessing = {"mean": [0.5] * 3, "std": [0.25] * 3, "axis": -3}
+    peer = foolbox.PyTorchModel(victim.network.module, bounds=(0, 1), preprocessing=preprocessing, device="cpu")
+    return victim, peer, images, labels
+
+
+def run(attack, case):
+    victim, _, images, labels = case
+    return attack.run(victim, images, labels, generators(range(len(images))))
+
+
+@pytest.mark.parametrize("epsilon", [1 / 255, 8 / 255, 0.3])
+def test_fgsm_gives_the_same_images(case, epsilon):
+    _, peer, images, labels = case
+    expected = foolbox.attacks.LinfFastGradientAttack().run(peer, images, labels, epsilon=epsilon)
+    torch.testing.assert_close(run(FGSM(epsilon=epsilon), case), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("epsilon", [1 / 255, 8 / 255])
+def test_pgd_gives_the_same_images(case, epsilon):
+    """But for pixels whose gradient is 0 up to rounding, whose sign is anybody's."""
+    _, peer, images, labels = case
+    attack = foolbox.attacks.LinfPGD(rel_stepsize=1 / 30, steps=40, random_start=False)
+    expected = attack.run(peer, images, labels, epsilon=epsilon)
+    differs = (run(PGD(epsilon=epsilon, random_start=False), case) - expected).abs() > 1e-6
+    assert differs.float().mean() < 1e-3
+
+
+def test_deepfool_fools_as_many_by_as_little(case):
+    victim, peer, images, labels = case
+    expected = foolbox.attacks.L2DeepFoolAttack(steps=50, candidates=10, overshoot=0.02).run(peer, images, labels)
+    found = run(DeepFool(), case)
+    rates = [(predicted(victim, some) != labels).float().mean().item() for some in (found, expected)]
+    right = predicted(victim, images) == labels
+    sizes = [(some - images)[right].flatten(1).norm(dim=1).median().item() for some in (found, expected)]
+    assert torch.equal(found[~right], images[~right])
+    assert rates[0] == pytest.approx(rates[1], rel=0.05)
+    assert rates[0] > 0.9
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.05)
