@@ -25,13 +25,13 @@ bench:
 measure: $(VENV)/peers
 	$(BIN)/python -m benchmarks
 
-# The same scores as pytorch-ood's and the known differences, the same images as torchvision's; in the benchmarks'
-# environment, which has both.
+# The same scores as pytorch-ood's, images as torchvision's, corruptions, attacks and attention maps as their peers'; in the
+# benchmarks' environment, which has them all.
 parity:
 	$(MAKE) VENV=.venv-bench beside
 
 beside: $(VENV)/peers
-	$(BIN)/python -m pytest -rs tests/parity tests/variations/test_torchvision_variations.py
+	$(BIN)/python -m pytest -rs tests/parity tests/variations/test_torchvision_variations.py tests/attacks/test_foolbox_attacks.py
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .

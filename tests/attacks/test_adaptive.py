@@ -136,16 +136,21 @@ def test_misclassified_near_the_optimum_of_the_linear_program() -> None:
             assert after - optimum.fun <= 0.1 * (before - free)
 
 
-def test_a_score_without_any_gradient_leaves_the_classifier_to_be_fooled() -> None:
-    images, labels = examples(8, 5)
-    network = trained()
-    constant = Scored(lambda batch: 0 * batch.double().sum((1, 2, 3)))
-    found = AdaptivePGD(steps=30, epsilon=0.1).run(Victim(network, constant), images, labels, generators(8))
-    by_pgd = PGD(steps=30, epsilon=0.1).run(Victim(network), images, labels, generators(8))
-    own = [_margin(network, some, labels) for some in (images, found, by_pgd)]
-    assert torch.equal(own[1] < 0, own[2] < 0)
-    assert (own[1] < 0).any()
-    assert (own[1] - own[2]).abs().max() < 0.1 * (own[0] - own[2]).abs().max()
+def test_where_a_score_has_no_gradient_steps_go_on_against_the_classifier() -> None:
+    (images, labels), network, states = examples(8, 5), trained(), []
+
+    def constant(batch: Tensor) -> Tensor:
+        states.append(batch.detach().clone())
+        return 0 * batch.double().sum((1, 2, 3))
+
+    found = AdaptivePGD(steps=30, epsilon=0.1).run(Victim(network, Scored(constant)), images, labels, generators(8))
+    by_pgd = PGD(steps=30, step=0.02, epsilon=0.1).run(Victim(network), images, labels, generators(8))
+    margins = torch.stack([_margin(network, state, labels) for state in states if len(state) == 8])
+    clean, other = _margin(network, images, labels), _margin(network, by_pgd, labels)
+    assert (clean > 0).all()
+    assert (margins[-1] - other <= 0.05 * (clean - other)).all()
+    first = (margins < 0).int().argmax(0)
+    assert torch.equal(_margin(network, found, labels), margins.gather(0, first[None])[0])
 
 
 def _margin(network: Network, images: Tensor, labels: Tensor) -> Tensor:
@@ -210,19 +215,19 @@ def test_adaptive_images_look_more_normal_than_those_of_pgd(name: str) -> None:
     assert np.mean(after) < np.mean(before)
 
 
-@pytest.mark.parametrize("attack", [AdaptivePGD(steps=15), ScorePGD(steps=15)], ids=lambda attack: str(attack.name))
+@pytest.mark.parametrize("kind", [AdaptivePGD, ScorePGD], ids=lambda kind: str(kind.name))
 @pytest.mark.parametrize("black", [False, True])
-def test_what_becomes_of_an_image_does_not_depend_on_its_batch(attack: Any, black: bool) -> None:
-    panel, (images, labels) = fitted(), examples(6, 7)
+def test_what_becomes_of_an_image_does_not_depend_on_its_batch(kind: Any, black: bool) -> None:
+    panel, (images, labels) = fitted(), examples(4, 7)
     detector = Scored(lambda batch: panel["mds"].score(batch).numpy()) if black else panel.detectors["mds"]
-    victim = Victim(panel.network, detector)
-    together = attack.run(victim, images, labels, generators(6))
-    alone = [attack.run(victim, images[i : i + 1], labels[i : i + 1], [generators(6)[i]]) for i in range(6)]
+    victim, attack = Victim(panel.network, detector), kind(steps=5 if black else 15, queries=4)
+    together = attack.run(victim, images, labels, generators(4))
+    alone = [attack.run(victim, images[i : i + 1], labels[i : i + 1], [generators(4)[i]]) for i in (3, 1)]
     assert (together - images).abs().amax((1, 2, 3)).min() > 0
-    assert torch.allclose(together, torch.cat(alone), atol=1e-5)
+    assert torch.allclose(together[[3, 1]], torch.cat(alone), atol=1e-5)
 
 
-def test_images_of_other_dtype_or_number_and_settings_that_make_no_sense() -> None:
+def test_settings_that_make_no_sense_and_no_images_at_all() -> None:
     with pytest.raises(ValueError, match="even"):
         ScorePGD(queries=5)
     with pytest.raises(ValueError, match="epsilon must be at least 0"):

@@ -130,7 +130,7 @@ def test_it_stops_at_the_first_point_that_fools(attack):
     assert stopped >= 8
 
 
-CLASSES = 8
+CLASSES, EPSILON = 8, 4 / 255
 
 
 def noisy(count, seed):
@@ -144,10 +144,10 @@ def noisy(count, seed):
 @pytest.fixture(scope="module")
 def trained():
     """A small network that knows the patterns, and images it gets right."""
-    victim, (images, labels) = convolutional(classes=CLASSES), noisy(1600, 1)
-    optimizer = torch.optim.Adam(victim.network.parameters(), 5e-3)
+    victim, (images, labels) = convolutional(classes=CLASSES), noisy(800, 1)
+    optimizer = torch.optim.Adam(victim.network.parameters(), 1e-2)
     for epoch in range(4):
-        for batch in torch.randperm(1600, generator=torch.Generator().manual_seed(epoch)).split(40):
+        for batch in torch.randperm(800, generator=torch.Generator().manual_seed(epoch)).split(40):
             optimizer.zero_grad()
             nn.functional.cross_entropy(victim.logits(images[batch]), labels[batch]).backward()
             optimizer.step()
@@ -160,7 +160,7 @@ def trained():
 def test_apgd_climbs_higher_than_pgd(trained):
     """Where neither fools the classifier their losses compare: apgd stops where it fools, pgd goes on."""
     victim, images, labels = trained
-    epsilon, every = 3 / 255, generators(range(len(images)))
+    epsilon, every = 2 / 255, generators(range(len(images)))
     by_apgd = APGDCE(epsilon=epsilon).run(victim, images, labels, every)
     by_pgd = PGD(epsilon=epsilon, steps=100).run(victim, images, labels, generators(range(len(images))))
     wrong, wrong_too = (predicted(victim, found) != labels for found in (by_apgd, by_pgd))
@@ -175,8 +175,8 @@ def test_apgd_climbs_higher_than_pgd(trained):
 
 def test_restarts_and_targets_help_or_do_nothing(trained):
     victim, images, labels = trained
-    some = [APGDT(epsilon=3 / 255, steps=15, targets=1), APGDT(epsilon=3 / 255, steps=15)]
-    some += [APGDCE(epsilon=3 / 255, steps=15), APGDCE(epsilon=3 / 255, steps=15, restarts=3)]
+    some = [APGDT(epsilon=EPSILON, steps=15, targets=1), APGDT(epsilon=EPSILON, steps=15)]
+    some += [APGDCE(epsilon=EPSILON, steps=15), APGDCE(epsilon=EPSILON, steps=15, restarts=3)]
     wrong = [
         predicted(victim, one.run(victim, images, labels, generators(range(len(images))))) != labels for one in some
     ]

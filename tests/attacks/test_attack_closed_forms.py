@@ -28,11 +28,14 @@ def cross_entropy(weights, bias, images, labels):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("label", [0, 1])
-def test_fgsm_steps_along_the_difference_of_two_weights(epsilon, label):
+@pytest.mark.parametrize("loss", ["cross_entropy", "odds"])
+def test_fgsm_steps_along_the_difference_of_two_weights(epsilon, label, loss):
     victim, weights, _ = random_affine(2)
     images, labels = grey(6), torch.full((6,), label)
     change = epsilon * (weights[1 - label] - weights[label]).sign().view(SHAPE)
-    torch.testing.assert_close(run(FGSM(epsilon=epsilon), victim, images, labels), images + change, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        run(FGSM(epsilon=epsilon, loss=loss), victim, images, labels), images + change, atol=1e-6, rtol=0
+    )
 
 
 def test_fgsm_has_the_sign_of_the_expected_weight_minus_the_own():
@@ -43,15 +46,17 @@ def test_fgsm_has_the_sign_of_the_expected_weight_minus_the_own():
     torch.testing.assert_close(run(FGSM(epsilon=0.05), victim, images, labels), images + change, atol=1e-6, rtol=0)
 
 
-def test_fgsm_knows_the_way_where_the_cross_entropy_underflows():
+def test_the_odds_know_the_way_where_the_cross_entropy_underflows():
     _, weights, bias = random_affine(3)
     sure, images = affine(500 * weights, 500 * bias, SHAPE), grey(6)
     labels = predicted(sure, images)
     logits = (500 * (images.flatten(1).double() @ weights.double().T + bias)).scatter(1, labels[:, None], -torch.inf)
-    assert (cross_entropy(500 * weights, 500 * bias, images, labels) == 0).any()
     change = 0.05 * (logits.softmax(1) @ weights.double() - weights.double()[labels]).sign().view(-1, *SHAPE)
+    lost = cross_entropy(500 * weights, 500 * bias, images, labels) == 0
+    assert lost.any()
+    assert not torch.equal(run(FGSM(epsilon=0.05), sure, images, labels)[lost], (images + change.float())[lost])
     torch.testing.assert_close(
-        run(FGSM(epsilon=0.05), sure, images, labels), images + change.float(), atol=1e-6, rtol=0
+        run(FGSM(epsilon=0.05, loss="odds"), sure, images, labels), images + change.float(), atol=1e-6, rtol=0
     )
 
 
@@ -62,7 +67,7 @@ def test_fgsm_knows_the_way_where_the_cross_entropy_underflows():
 )
 def test_the_worst_corner_of_the_ball_is_reached(attack):
     _, weights, _ = random_affine(2)
-    far = affine(weights, torch.tensor([50.0, 0.0]), SHAPE)  # no point of the ball fools it
+    far = affine(weights / 10, torch.tensor([5.0, 0.0]), SHAPE)  # no point of the ball fools it
     images, labels = grey(6, spread=1.0), torch.zeros(6, dtype=torch.int64)
     assert images.min() < 0.1
     assert images.max() > 0.9
@@ -102,7 +107,7 @@ def test_apgd_t_crosses_where_a_corner_does(turned):
 
 def test_masked_pgd_goes_to_the_corner_of_its_patch():
     _, weights, _ = random_affine(2)
-    far, images = affine(weights, torch.tensor([50.0, 0.0]), SHAPE), grey(5)
+    far, images = affine(weights / 10, torch.tensor([5.0, 0.0]), SHAPE), grey(5)
     attack = MaskedPGD(side=2, steps=100)
     outside = attack.outside(images, generators(range(5)))
     assert outside.logical_not().sum((1, 2, 3)).tolist() == [4] * 5

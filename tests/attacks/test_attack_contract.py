@@ -130,6 +130,9 @@ def test_no_images_are_no_problem(attack):
 WRONG = [
     (FGSM, {"epsilon": -0.1}),
     (FGSM, {"epsilon": math.nan}),
+    (FGSM, {"loss": "hinge"}),
+    (PGD, {"loss": "dlr"}),
+    (MaskedPGD, {"loss": ""}),
     (PGD, {"epsilon": math.inf}),
     (PGD, {"steps": 0}),
     (PGD, {"steps": 2.5}),
@@ -154,7 +157,7 @@ WRONG = [
 @pytest.mark.parametrize(("kind", "options"), WRONG, ids=str)
 def test_settings_out_of_range_are_refused(kind, options):
     ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=rf"^{name} must be .*got {value}"):
+    with pytest.raises(ValueError, match=rf"^{name} must be .*got {value!r}"):
         kind(**options)
 
 

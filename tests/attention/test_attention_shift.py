@@ -61,3 +61,15 @@ def test_the_two_batches_must_match() -> None:
     network = Network(Spots(), mean=0.0, std=1.0, blocks=["conv"])
     with pytest.raises(ValueError, match="as many attacked images as benign ones"):
         attention_shift(network, draw(2), draw(3))
+
+
+def test_differences_of_rounding_are_no_attention() -> None:
+    """One pixel of a flat image is the next larger float32; of another, it stands out by a thousandth."""
+    network = Network(Spots(), mean=0.0, std=1.0, blocks=["conv"])
+    images = torch.zeros(2, 3, 16, 16)
+    images[:, 0] = 0.5
+    images[:, 0, 3, 4] += torch.tensor([2**-24, 2**-10])
+    assert images[0, 0, 3, 4] > 0.5
+    expected = torch.zeros(2, 16, 16)
+    expected[1, 3, 4] = 1
+    assert torch.equal(grad_cam(network, images), expected)

@@ -25,10 +25,10 @@ class AdaptivePGD(Descent):
     """Projected gradient descent on classifier and detector in turn ("selective" in Bryniarski et al. 2021).
 
     While the image is classified right a step lowers the odds of its label; once it is not, the detector's score. No
-    weight between the two has to be chosen, and neither undoes the other. Of the states that are classified wrong the
-    one with the lowest score is kept; where there are none, the last. Where a score has no gradient at all, as gram's
-    within its ranges, steps go on making the classifier surer of its error. Steps shrink along half a cosine from a
-    quarter of epsilon.
+    weight between the two has to be chosen. Of the states that are classified wrong the one with the lowest score is
+    kept; where there are none, the last. Where a score has no gradient at all, as gram's
+    within its ranges, steps go on making the classifier surer of its error, in case that leads on. Steps shrink along
+    half a cosine from a quarter of epsilon.
 
     The paper's orthogonal variant, which never steps against the other term, kept higher scores on mds and knn.
     """

@@ -73,7 +73,9 @@ def ascend(
         if wrong.all():
             return reached
         uphill = gradient(values, images).sign_()
-        state = _State(*(part[~wrong] for part in _after(state, images.detach(), values.detach(), uphill)))
+        state = _after(state, images.detach(), values.detach(), uphill)
+        if wrong.any():
+            state = _State(*(part[~wrong] for part in state))
         if step == 0:
             state = state._replace(marked=state.loss, rises=torch.zeros_like(state.rises))
         elif step in widths:

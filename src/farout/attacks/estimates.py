@@ -50,8 +50,8 @@ class Sight:
     def _estimated(self, images: Tensor) -> Tensor:
         """The scores, with the estimate for their gradient: the backward pass is that of a linear stand-in."""
         with torch.no_grad():
-            scores = self.victim.score(images)
-            slopes = estimate(self.victim.score, images, self.rngs, pairs=self.queries // 2, reach=self.reach)
+            scores = self.victim.score(images.detach())
+            slopes = estimate(self.victim.score, images.detach(), self.rngs, pairs=self.queries // 2, reach=self.reach)
         line = (images.double() * slopes).flatten(1).sum(1)
         return scores + (line - line.detach())
 

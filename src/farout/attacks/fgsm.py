@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import ball, check_epsilon, checked, climb
+from farout.attacks.gradients import Climbed, ball, check_epsilon, check_loss, checked, climb
 from farout.attacks.victim import Victim
 from farout.detectors.passes import with_gradients
 
@@ -23,15 +23,18 @@ class FGSM(Attack):
     name = "fgsm"
     epsilon: float | None = None
     """Bound on the change of a pixel; 8/255 up to 64 px, 4/255 for larger images unless given."""
+    loss: Climbed = "cross_entropy"
+    """As published, in float32, which loses the way where the classifier is sure; "odds" does not, and fools more."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_loss(self.loss)
 
     def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
         labels = checked(victim, images, labels, rngs)
         epsilon = epsilon_for(images, self.epsilon)
         with with_gradients():
-            return climb(victim, images.detach().clone(), labels, *ball(images, epsilon), epsilon, steps=1)
+            return climb(victim, self.loss, images.detach().clone(), labels, ball(images, epsilon), epsilon, steps=1)
 
     def passes(self, classes: int) -> int:
         return 1

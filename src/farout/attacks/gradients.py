@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from farout.attacks.victim import Victim
+from farout.detectors.checks import check_choice
+
+Climbed = Literal["cross_entropy", "odds"]
+"""The loss to climb: the published one, in float32, or one that grows with it and never underflows."""
 
 
 def odds(logits: Tensor, labels: Tensor) -> Tensor:
     """log((1 − p_y) / p_y) = logsumexp_{c≠y}(l_c) − l_y of the true label y, [B]; above 0 the label is lost.
 
     The cross-entropy is log(1 + exp(odds)): it grows with the odds, and its gradient is theirs times a positive number.
-    So signs of gradients and comparisons are those of the cross-entropy, but where that underflows, the odds do not.
+    So signs of gradients and comparisons are those of the cross-entropy, but where the classifier is sure, and float32
+    rounds p_y to 1, the odds still know the way.
     """
     own = labels[:, None]
     return logits.scatter(1, own, -torch.inf).logsumexp(1) - logits.gather(1, own).squeeze(1)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """−log p_y of the true label y, [B]."""
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+LOSSES = {"cross_entropy": cross_entropy, "odds": odds}
 
 
 def gradient(values: Tensor, images: Tensor, *, keep: bool = False) -> Tensor:
@@ -49,13 +64,21 @@ def scattered(images: Tensor, low: Tensor, high: Tensor, epsilon: float, rngs: S
     return noise.to(images.device).add_(images).clamp_(low, high)
 
 
-def climb(victim: Victim, start: Tensor, labels: Tensor, low: Tensor, high: Tensor, step: float, steps: int) -> Tensor:
+def climb(
+    victim: Victim,
+    loss: Climbed,
+    start: Tensor,
+    labels: Tensor,
+    bounds: tuple[Tensor, Tensor],
+    step: float,
+    steps: int,
+) -> Tensor:
     """Steps of the gradient's sign up the loss, clamped to the bounds (Madry et al. 2018, section 2.1), in place."""
     images = start.requires_grad_()
     for _ in range(steps):
-        uphill = gradient(odds(victim.logits(images), labels), images).sign_()
+        uphill = gradient(LOSSES[loss](victim.logits(images), labels), images).sign_()
         with torch.no_grad():
-            images.add_(uphill, alpha=step).clamp_(low, high)
+            images.add_(uphill, alpha=step).clamp_(*bounds)
     return images.detach()
 
 
@@ -79,3 +102,8 @@ def check_epsilon(epsilon: float | None) -> None:
     """The bound is left to the image's size, or a number of at least 0."""
     if epsilon is not None and not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be at least 0 and finite (pixels are in [0, 1]), or None, got {epsilon}")
+
+
+def check_loss(loss: str) -> None:
+    """The loss is one of two."""
+    check_choice("loss", loss, tuple(LOSSES))

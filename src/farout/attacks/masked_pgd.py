@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.attacks.attack import SMALL, Attack
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import ball, check_epsilon, checked, climb
+from farout.attacks.gradients import Climbed, ball, check_epsilon, check_loss, checked, climb
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count, check_positive
 from farout.detectors.passes import with_gradients
@@ -31,6 +31,8 @@ class MaskedPGD(Attack):
     """Bound on the change of a pixel of the patch; 1 is none."""
     step: float = 0.01
     steps: int = 40
+    loss: Climbed = "cross_entropy"
+    """As published, in float32, which loses the way where the classifier is sure; "odds" does not, and fools more."""
 
     def __post_init__(self) -> None:
         if self.side is not None:
@@ -38,13 +40,15 @@ class MaskedPGD(Attack):
         check_epsilon(self.epsilon)
         check_positive("step", self.step)
         check_count("steps", self.steps)
+        check_loss(self.loss)
 
     def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
         labels = checked(victim, images, labels, rngs)
         outside = self.outside(images, rngs)
         with with_gradients():
             low, high = (torch.where(outside, images, bound) for bound in ball(images, self.epsilon))
-            return climb(victim, images.detach().clone(), labels, low, high, self.step, self.steps)
+            start = images.detach().clone()
+            return climb(victim, self.loss, start, labels, (low, high), self.step, self.steps)
 
     def outside(self, images: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
         """What must stay: [B, 1, H, W] bool, False in a patch that lies within the image."""

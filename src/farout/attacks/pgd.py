@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import ball, check_epsilon, checked, climb, scattered
+from farout.attacks.gradients import Climbed, ball, check_epsilon, check_loss, checked, climb, scattered
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count, check_positive
 from farout.detectors.passes import with_gradients
@@ -32,10 +32,13 @@ class PGD(Attack):
     """Change of a pixel in one step; a thirtieth of epsilon unless given."""
     random_start: bool = True
     """From a uniform point of the ball; otherwise from the image itself, where a kink may hide the way up."""
+    loss: Climbed = "cross_entropy"
+    """As published, in float32, which loses the way where the classifier is sure; "odds" does not, and fools more."""
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_count("steps", self.steps)
+        check_loss(self.loss)
         if self.step is not None:
             check_positive("step", self.step)
 
@@ -47,7 +50,7 @@ class PGD(Attack):
             low, high = ball(images, epsilon)
             given = images.detach()
             start = scattered(given, low, high, epsilon, rngs) if self.random_start else given.clone()
-            return climb(victim, start, labels, low, high, step, self.steps)
+            return climb(victim, self.loss, start, labels, (low, high), step, self.steps)
 
     def passes(self, classes: int) -> int:
         return self.steps

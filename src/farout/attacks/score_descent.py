@@ -71,7 +71,7 @@ class Descent(Attack):
     def descend(
         self, sight: Sight, images: Tensor, rngs: Sequence[torch.Generator], see: Callable[[Tensor], Seen]
     ) -> Tensor:
-        """Of every image the state with the lowest score among those that count; the last where none does."""
+        """Of every image the first state with the lowest score among those that count; the last where none does."""
         if not len(images):
             return images.clone()
         epsilon = epsilon_for(images, self.epsilon)
@@ -82,7 +82,7 @@ class Descent(Attack):
         best = torch.full((len(now),), math.inf, dtype=torch.float64, device=now.device)
         for index in range(self.steps + 1):
             seen = see(now.requires_grad_())
-            better = seen.counts & (seen.score <= best)
+            better = seen.counts & (seen.score < best)
             best, kept = torch.where(better, seen.score, best).detach(), _where(better, now, kept).detach()
             if index < self.steps:
                 way = (LONGER if sight.estimated else MOMENTUM) * way + downhill(seen.value, now)

@@ -15,6 +15,7 @@ paper:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from farout.attacks import ATTACKS, Attack
@@ -45,13 +46,15 @@ class Effort(NamedTuple):
     images: int | None
     """Test images that are attacked on the classifier."""
     adaptive: int | None
-    """Test images and outliers that are attacked on every detector."""
+    """Test images, and outliers of every set, that are attacked on every detector."""
+    steps: int | None
+    """Of attacks on detectors: a score without a gradient takes many queries for each."""
 
 
 EFFORT: dict[Budget, Effort] = {
-    "quick": Effort(128, 32),
-    "standard": Effort(1_000, 200),
-    "full": Effort(None, 1_000),
+    "quick": Effort(128, 32, 20),
+    "standard": Effort(1_000, 200, None),
+    "full": Effort(None, 1_000, None),
 }
 
 
@@ -95,16 +98,18 @@ class Evasion(Protocol):
 
     def effort(self, budget: Budget) -> Effort:
         """What the study asks for, as far as the budget allows."""
-        allowed = EFFORT[budget]
-        asked = Effort(self.images, self.adaptive_images)
-        return Effort(*(_least(a, b) for a, b in zip(asked, allowed, strict=True)))
+        asked = Effort(self.images, self.adaptive_images, None)
+        return Effort(*(_least(a, b) for a, b in zip(asked, EFFORT[budget], strict=True)))
 
     def cuts(self, study: Study) -> list[str]:
-        told = []
-        for what, asked in (("images", self.images), ("adaptive", self.adaptive_images)):
-            allowed = getattr(EFFORT[study.budget], what)
-            if asked is not None and allowed is not None and asked > allowed:
-                told.append(f"{asked - allowed:,} of {asked:,} images that {self.name} attacks")
+        allowed, told = EFFORT[study.budget], []
+        for asked, most in ((self.images, allowed.images), (self.adaptive_images, allowed.adaptive)):
+            if asked is not None and most is not None and asked > most:
+                told.append(f"{asked - most:,} of {asked:,} images that {self.name} attacks")
+        for label, attack in self.attacks.items():
+            steps = attack.params.get("steps", 0)
+            if attack.against != "classifier" and allowed.steps is not None and steps > allowed.steps:
+                told.append(f"{steps - allowed.steps:,} of {steps:,} steps of {label}")
         return told
 
     def plan(self, study: Study) -> list[Entry]:
@@ -148,9 +153,15 @@ class _Plan:
                 for network in self.networks.values():
                     yield from self._against_classifier(label, attack, network)
             elif attack.against == "both":
-                yield from self._against_both(label, attack)
+                yield from self._against_both(label, self._shortened(attack))
             else:
-                yield from self._against_detector(label, attack)
+                yield from self._against_detector(label, self._shortened(attack))
+
+    def _shortened(self, attack: Attack) -> Attack:
+        """The attack with no more steps than the budget allows."""
+        steps, most = attack.params.get("steps", 0), self.effort.steps
+        changes: dict[str, Any] = {} if most is None or steps <= most else {"steps": most}
+        return replace(attack, **changes)
 
     @property
     def _alone(self) -> bool:

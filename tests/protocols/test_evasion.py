@@ -1,0 +1,200 @@
+"""What evasion plans, and what it makes of what was found: tables against figures computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import farout
+from farout import metrics
+from farout.attacks import ATTACKS
+from farout.metrics.setups import copied_auroc
+from farout.protocols import PROTOCOLS, plan
+from farout.protocols.evasion_summary import summarise
+from farout.study.results import Results
+from farout.study.spec import StudySpec
+from farout.study.study import from_spec
+from written_runs import lenet_weights
+
+ATTACKED = 40
+CLASSIFIER = [{"name": "pgd", "steps": 3, "epsilon": 0.1, "label": "pgd"}, "fgsm"]
+OWN = [{"name": "adaptive_pgd", "steps": 4, "label": "adaptive"}, {"name": "score_pgd", "steps": 4, "label": "lowered"}]
+
+
+def spec(folder: Path, **protocol: Any) -> StudySpec:
+    networks = []
+    for seed, label in enumerate(("one", "two")):
+        (folder / label).mkdir(exist_ok=True)
+        networks.append({"name": "lenet", "label": label, "weights": str(lenet_weights(folder / label, seed=seed))})
+    settings = {"attacks": [*CLASSIFIER, *OWN], "images": ATTACKED, "adaptive_images": 20, **protocol}
+    return StudySpec.model_validate(
+        {
+            "name": "evaded",
+            "budget": "quick",
+            "inliers": {
+                "train": {"name": "toy", "split": "train", "limit": 200},
+                "test": {"name": "toy", "limit": 120},
+            },
+            "outliers": ["noise"],
+            "networks": networks,
+            "detectors": ["msp", "mds"],
+            "protocols": [{"name": "evasion", **settings}],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("evaded")
+    result = farout.run(spec(folder), folder / "run")
+    assert not result.outcome.failed
+    return Results(folder / "run")
+
+
+def tables(run: Results) -> dict[str, Any]:
+    return {table.name: table.frame for table in summarise(run, "evasion").tables}
+
+
+def row(run: Results, **tags: str) -> Any:
+    (found,) = [row for row in run.rows if all(row.tags[key] == value for key, value in tags.items())]
+    return found
+
+
+def test_success_is_counted_in_both_conventions(run: Results) -> None:
+    frame = tables(run)["evasion_success"].set_index(["network", "attack"])
+    assert list(frame.index) == [("one", "pgd"), ("two", "pgd"), ("one", "fgsm"), ("two", "fgsm")]
+    cell = row(run, role="attack", made_on="two", attack="pgd").cell
+    correct, success, rounded = (run.store.column(cell, name) for name in ("clean_correct", "success", "success_8bit"))
+    line = frame.loc[("two", "pgd")]
+    assert line["accuracy"] == correct.mean()
+    assert line["asr"] == success.mean()
+    assert line["asr_of_correct"] == (success & correct).sum() / correct.sum()
+    assert line["asr_8bit"] == (rounded & correct).sum() / correct.sum()
+    assert line["linf"] == pytest.approx(0.1, abs=1e-6)
+    assert (frame["asr_low"] <= frame["asr"]).all()
+
+
+def test_detection_of_all_and_of_the_successful(run: Results) -> None:
+    frame = tables(run)["evasion"]
+    mine = frame[(frame.network == "one") & (frame.detector == "mds") & (frame.attack == "pgd")].set_index(
+        ["made_on", "of"]
+    )
+    inliers = run.scores(row(run, role="inliers", network="one", detector="mds"))
+    attacked = row(run, role="attacked", network="one", detector="mds", attack="pgd", made_on="one")
+    outliers, known = run.scores(attacked), {n: run.attribute(attacked, n) for n in ("clean_correct", "success")}
+    chosen = known["clean_correct"] & known["success"]
+    for of, some in (("all", np.ones(ATTACKED, bool)), ("successful", chosen)):
+        line = mine.loc[("", of)]
+        assert line["n_outliers"] == some.sum()
+        assert line["auroc"] == pytest.approx(metrics.auroc(inliers, outliers[some]), abs=1e-12)
+        assert line["fpr_at_95_id_recall"] == metrics.fpr_at_95_id_recall(inliers, outliers[some])
+        assert line["fpr_at_95_ood_recall"] == metrics.fpr_at_95_ood_recall(inliers, outliers[some])
+    others = run.scores(row(run, role="attacked", network="one", detector="mds", attack="pgd", made_on="two"))
+    assert mine.loc[("two", "all")]["auroc"] == pytest.approx(metrics.auroc(inliers, others), abs=1e-12)
+
+
+def test_attacked_images_stand_beside_their_originals(run: Results) -> None:
+    """The interval pairs an attacked image with the inlier it was made of."""
+    test = farout.load("toy", limit=120)
+    attacked = row(run, role="attacked", network="one", detector="msp", attack="fgsm", made_on="one")
+    places = farout.rng.some(120, ATTACKED)
+    np.testing.assert_array_equal(run.labels(attacked), test.labels[places])
+    inliers = run.scores(row(run, role="inliers", network="one", detector="msp"))
+    expected = copied_auroc(inliers, run.scores(attacked), places).share()
+    frame = tables(run)["evasion_auroc"].set_index(["network", "detector"])
+    line = frame.loc[("one", "msp")]
+    assert (line["fgsm"], line["fgsm_low"], line["fgsm_high"]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_transfer_counts_images_that_both_networks_had_right(run: Results) -> None:
+    frame = tables(run)["evasion_transfer"].set_index(["attack", "made_on", "network"])
+    cells = {name: row(run, role="attack", made_on=name, attack="pgd").cell for name in ("one", "two")}
+    both = run.store.column(cells["one"], "clean_correct") & run.store.column(cells["two"], "clean_correct")
+    predicted = row(run, role="prediction", made_on="one", network="two", attack="pgd").cell
+    wrong = run.store.column(predicted, "prediction") != run.store.column(predicted, "label")
+    line = frame.loc[("pgd", "one", "two")]
+    assert line["images"] == both.sum()
+    if both.any():
+        assert line["wrong"] == wrong[both].mean()
+
+
+def test_attacks_on_the_detectors_themselves(run: Results) -> None:
+    frame = tables(run)["evasion_adaptive"].set_index(["network", "detector", "attack"])
+    inliers = run.scores(row(run, role="inliers", network="two", detector="mds"))
+    noise = run.scores(row(run, role="outliers", network="two", detector="mds"))
+    lowered = run.scores(row(run, role="own_attacked", network="two", detector="mds", attack="lowered"))
+    line = frame.loc[("two", "mds", "lowered")]
+    assert line["before"] == pytest.approx(metrics.auroc(inliers, noise), abs=1e-12)
+    assert line["auroc"] == pytest.approx(metrics.auroc(inliers, lowered), abs=1e-12)
+    assert line["success"] == (lowered < noise).mean() > 0.9
+    adaptive = run.scores(row(run, role="own_attacked", network="two", detector="mds", attack="adaptive"))
+    line = frame.loc[("two", "mds", "adaptive")]
+    assert line["auroc"] == pytest.approx(metrics.auroc(inliers, adaptive), abs=1e-12)
+    usual = run.scores(row(run, role="attacked", network="two", detector="mds", attack="pgd", made_on="two"))
+    assert line["before"] == pytest.approx(metrics.auroc(inliers, usual), abs=1e-12)
+
+
+def test_levels(run: Results) -> None:
+    frame = tables(run)["evasion_levels"]
+    own = tables(run)["evasion_adaptive"]
+    assert set(frame["level"]) == {4}
+    for _, line in frame.iterrows():
+        mine = own[(own.network == line.network) & (own.detector == line.detector)]
+        assert line.lowest_auroc == mine.auroc.min()
+
+
+@pytest.mark.parametrize(("networks", "level"), [(["one", "two"], 2), (["one"], 1)])
+def test_levels_without_adaptive_attacks(tmp_path: Path, networks: list[str], level: int) -> None:
+    study = spec(tmp_path, attacks=["fgsm"], attention=False, images=20)
+    study = study.model_copy(update={"networks": [n for n in study.networks if n.label in networks]})
+    found = tables(Results(farout.run(study, tmp_path / "run").path))
+    assert set(found["evasion_levels"]["level"]) == {level}
+    assert "evasion_adaptive" not in found
+    assert "evasion_attention" not in found
+
+
+def test_a_budget_cuts_what_is_asked_for_and_says_so(tmp_path: Path) -> None:
+    study = from_spec(spec(tmp_path, images=5_000))
+    protocol = PROTOCOLS.create("evasion", images=5_000, adaptive_images=33)
+    assert protocol.cuts(study) == [
+        "4,872 of 5,000 images that evasion attacks",
+        "1 of 33 images that evasion attacks",
+        "80 of 100 steps of adaptive_pgd",
+        "80 of 100 steps of score_pgd",
+    ]
+    (attack,) = {e.cell.images.about.total for e in plan(study) if e.tags["role"] == "attack"}  # type: ignore[attr-defined]
+    assert attack == 120
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"attacks": []}, "one or more of"),
+        ({"attacks": ["pgt"]}, "Did you mean 'pgd'"),
+        ({"attacks": ["pgd", "pgd"]}, "two attacks are called 'pgd'"),
+        ({"attacks": [{"name": "pgd", "steps": 0}]}, "steps"),
+        ({"images": 0}, "images must be a positive integer"),
+        ({"detectors": ["knn"]}, "unknown detector"),
+    ],
+)
+def test_wrong_settings(tmp_path: Path, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan(from_spec(spec(tmp_path, **settings)))
+
+
+def test_images_without_labels_are_refused(tmp_path: Path) -> None:
+    study = spec(tmp_path)
+    with pytest.raises(ValueError, match="have no labels"):
+        plan(
+            from_spec(
+                study.model_copy(update={"inliers": study.inliers.model_copy(update={"test": study.outliers[0]})})
+            )
+        )
+
+
+def test_every_attack_has_a_label_of_its_own() -> None:
+    assert ATTACKS.create("pgd").label == "pgd"
+    assert ATTACKS.create("pgd", steps=3).label == "pgd(steps=3)"

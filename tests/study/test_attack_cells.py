@@ -1,0 +1,169 @@
+"""Attacked sets in a study: the same images as `farout.attack` gives, however the run is cut, and sets on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import farout
+from farout.attacks import ATTACKS, Attack
+from farout.attacks.attacking import attacked
+from farout.study import attacking, engine
+from farout.study.attack_sets import write
+from farout.study.attacking import AttackCell, AttackedImages
+from farout.study.attending import AttentionCell
+from farout.study.predicting import PredictCell
+from farout.study.sources import FirstImages, LiveImages, LiveNetwork, NamedImages, StoredNetwork
+from farout.study.spec import DataSpec, NetworkSpec
+from farout.study.store import Store
+from written_runs import lenet_weights
+
+COUNT = 150
+
+
+@pytest.fixture(scope="module")
+def network() -> farout.Network:
+    torch.manual_seed(0)
+    return farout.networks.create("lenet", 4, 16, 3)
+
+
+@pytest.fixture(scope="module")
+def images() -> farout.ImageSet:
+    rng = np.random.default_rng(1)
+    return farout.ImageSet.from_arrays(
+        rng.integers(0, 256, (COUNT, 16, 16, 3), dtype=np.uint8), rng.integers(0, 4, COUNT)
+    )
+
+
+def cell(network: farout.Network, images: farout.ImageSet, attack: Attack, seed: int = 3) -> AttackCell:
+    return AttackCell(attack, LiveImages(images), LiveNetwork(network, network.digest, "lenet"), None, seed)
+
+
+def test_a_cell_holds_what_farout_attack_gives(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path
+) -> None:
+    attack = ATTACKS.create("pgd", steps=3, epsilon=0.1)
+    made = cell(network, images, attack)
+    store = Store(tmp_path).open()
+    engine.run([made], store)
+    expected = farout.attack(attack, network, images, seed=3)
+    found = AttackedImages(made).open(store)
+    np.testing.assert_array_equal(found.batch(np.arange(COUNT)).numpy(), expected.images.numpy())
+    for name in ("clean_correct", "success", "success_8bit", "l2", "linf"):
+        np.testing.assert_array_equal(found.attributes[name], getattr(expected, name).numpy(), err_msg=name)
+    np.testing.assert_array_equal(found.labels, images.labels)
+    rounded = AttackedImages(made, rounded=True).open(store)
+    levels = rounded.batch(np.arange(COUNT)).numpy() * 255
+    np.testing.assert_allclose(levels, levels.round(), atol=1e-4)
+    np.testing.assert_array_equal(rounded.attributes["success"], expected.success_8bit.numpy())
+
+
+def test_a_stopped_attack_goes_on_with_the_chunks_it_has(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, begun = cell(network, images, ATTACKS.create("pgd", steps=2)), list[int]()
+
+    def stopping(attack: Any, victim: Any, batch: Any, labels: Any, order: range, seed: int) -> Any:
+        begun.append(order.start)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return attacked(attack, victim, batch, labels, order, seed)
+
+    monkeypatch.setattr(attacking, "attacked", stopping)
+    store = Store(tmp_path / "stopped").open()
+    with pytest.raises(KeyboardInterrupt):
+        engine.run([made], store)
+    engine.run([made], store)
+    assert begun == [0, 64, 128, 128]
+    whole = Store(tmp_path / "whole").open()
+    engine.run([made], whole)
+    both = [AttackedImages(made).open(each).batch(np.arange(COUNT)) for each in (store, whole)]
+    assert torch.equal(*both)
+
+
+def test_any_number_of_workers_gives_the_same_images(tmp_path: Path) -> None:
+    spec = NetworkSpec(name="lenet", weights=str(lenet_weights(tmp_path)))
+    images = FirstImages(NamedImages(DataSpec(name="toy")), 130)
+    made = AttackCell(
+        ATTACKS.create("masked_pgd", steps=2, side=4), images, StoredNetwork(spec, "lenet", 4, 32, 3), None, 0
+    )
+    found = []
+    for workers in (0, 2):
+        store = Store(tmp_path / str(workers)).open()
+        assert not engine.run([made], store, workers=workers).failed
+        found.append(AttackedImages(made).open(store).batch(np.arange(130)))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-6)
+
+
+def test_predictions_and_attention_are_those_of_single_passes(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path
+) -> None:
+    made = cell(network, images, ATTACKS.create("fgsm", epsilon=0.1))
+    attacked, source = AttackedImages(made), LiveNetwork(network, network.digest, "lenet")
+    predicted, attention = PredictCell(source, attacked), AttentionCell(made)
+    store = Store(tmp_path).open()
+    engine.run([predicted, attention], store)
+    now = attacked.open(store).batch(np.arange(COUNT))
+    with torch.no_grad():
+        expected = network(now).logits.argmax(1)
+    np.testing.assert_array_equal(store.column(predicted.id, "prediction"), expected.numpy())
+    moved = farout.attention.attention_shift(network, images.batch(np.arange(COUNT)), now)
+    np.testing.assert_allclose(store.column(attention.id, "l2"), moved.l2.numpy(), atol=1e-6)
+    np.testing.assert_allclose(store.column(attention.id, "ssim"), moved.ssim.numpy(), atol=1e-5)
+
+
+def test_a_set_on_disk_says_which_of_its_own_images_succeed(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path
+) -> None:
+    made = cell(network, images, ATTACKS.create("deepfool"))
+    facts = write(made, tmp_path)
+    loaded = farout.load(str(tmp_path / "deepfool.npz"))
+    with torch.no_grad():
+        wrong = network(loaded.batch(np.arange(COUNT))).logits.argmax(1).numpy() != loaded.labels
+    np.testing.assert_array_equal(loaded.attributes["success"], wrong)
+    assert facts["success"] == wrong.sum() < facts["wrong_before_rounding"]
+    assert not (tmp_path / ".unfinished").exists()
+    assert write(made, tmp_path) == facts
+    with pytest.raises(ValueError, match="holds another set"):
+        write(cell(network, images, ATTACKS.create("deepfool"), seed=4), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (None, "true labels"),
+        ([0, 1], "expected 3 labels"),
+        ([0, 1, 9], "labels run from 0 to 9"),
+        ([0.0, 1, 2], "float"),
+    ],
+)
+def test_wrong_labels(network: farout.Network, labels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        farout.attack("fgsm", network, torch.rand(3, 3, 16, 16), labels)
+
+
+def test_what_an_attack_returns_is_clipped_and_judged(network: farout.Network) -> None:
+    """The caller does not believe an attack: pixels beyond [0, 1] are cut, NaN is an error."""
+
+    @dataclass(kw_only=True)
+    class Wild(Attack):
+        value: float = 7.0
+
+        def run(self, victim: Any, images: torch.Tensor, labels: torch.Tensor, rngs: Any) -> torch.Tensor:
+            return torch.full_like(images, torch.nan if self.value is None else self.value)
+
+    given = torch.rand(4, 3, 16, 16)
+    with torch.no_grad():
+        label = network(torch.ones(1, 3, 16, 16)).logits.argmax(1)
+    found = farout.attack(Wild(), network, given, label.expand(4))
+    assert (found.images == 1).all()
+    assert found.asr == 0
+    torch.testing.assert_close(found.linf, (1 - given).flatten(1).amax(1))
+    torch.testing.assert_close(found.l2, (1 - given).flatten(1).norm(dim=1))
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        farout.attack(Wild(value=None), network, given, label.expand(4))
