@@ -20,7 +20,7 @@ from farout.detectors.catalog import catalog
 from farout.study.results import Results
 from written_runs import lenet_weights
 
-VERBS = ("list", "check", "plan", "run", "report", "render", "corrupt", "demo")
+VERBS = ("list", "check", "plan", "run", "report", "render", "corrupt", "attack", "demo")
 
 
 class Answer(NamedTuple):

@@ -13,6 +13,8 @@ import farout
 
 HOMES = {
     "Activations": "farout.core",
+    "Attack": "farout.attacks.attack",
+    "Attacked": "farout.attacks.attacking",
     "Detector": "farout.core",
     "Found": "farout.worst",
     "ImageSet": "farout.core",
@@ -24,6 +26,7 @@ HOMES = {
     "Result": "farout.result",
     "Shift": "farout.core",
     "Variation": "farout.variations.variation",
+    "attack": "farout.attacks.attacking",
     "check": "farout.battery",
     "load": "farout.data",
     "register": "farout.registering",
@@ -32,7 +35,19 @@ HOMES = {
     "stress": "farout.stressing",
     "worst_case": "farout.worst",
 }
-FOLDERS = ("adapters", "data", "detectors", "metrics", "networks", "protocols", "search", "shifts", "variations")
+FOLDERS = (
+    "adapters",
+    "attacks",
+    "attention",
+    "data",
+    "detectors",
+    "metrics",
+    "networks",
+    "protocols",
+    "search",
+    "shifts",
+    "variations",
+)
 
 
 @pytest.mark.parametrize(("name", "home"), HOMES.items())

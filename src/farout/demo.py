@@ -1,5 +1,5 @@
 """The demonstration: a network trained on the spot on SHAPES, every detector under every attribute, and of a few the
-worst case and how they take inliers under realistic shifts, in minutes."""
+worst case, how they take inliers under realistic shifts, and what they say of adversarial examples, in minutes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ SEARCHED = ["msp", "knn", "mds", "vim"]
 """Detectors whose worst case is searched: a search asks each by itself, thousands of times."""
 SHIFTED = ["msp", "ebo", "knn", "mds", "vim", "dn2"]
 """Detectors that see every inlier under every shift; dn2 is the one-class detector, fitted on every class by itself."""
+ATTACKS = ["pgd", "fgsm", "deepfool", "adaptive_pgd"]
 KEPT_HUE = {"name": "color", "hue": [0, 0], "label": "color, hue kept"}
 """A hue that is turned makes inliers of the images whose hue is all that is new."""
 
@@ -29,6 +30,7 @@ def study() -> StudySpec:
                 {"name": "attributes", "shift": list(ATTRIBUTES)},
                 {"name": "evg", "variations": ["affine", KEPT_HUE], "detectors": SEARCHED},
                 {"name": "rood", "images": 250, "detectors": SHIFTED, "one_class": ["dn2"]},
+                {"name": "evasion", "attacks": ATTACKS, "images": 100, "adaptive_images": 20, "detectors": SEARCHED},
             ],
             "seeds": [1],
             "budget": "quick",
