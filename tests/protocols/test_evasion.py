@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import farout
 from farout import metrics
@@ -17,6 +18,7 @@ from farout.protocols.evasion_summary import summarise
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
+from farout.study.subjects import ImageSubject
 from written_runs import lenet_weights
 
 ATTACKED = 40
@@ -74,6 +76,7 @@ def test_success_is_counted_in_both_conventions(run: Results) -> None:
     assert line["asr_of_correct"] == (success & correct).sum() / correct.sum()
     assert line["asr_8bit"] == (rounded & correct).sum() / correct.sum()
     assert line["linf"] == pytest.approx(0.1, abs=1e-6)
+    assert line["l2"] == np.median(run.store.column(cell, "l2")[success & correct])
     assert (frame["asr_low"] <= frame["asr"]).all()
 
 
@@ -139,11 +142,12 @@ def test_attacks_on_the_detectors_themselves(run: Results) -> None:
 
 def test_levels(run: Results) -> None:
     frame = tables(run)["evasion_levels"]
-    own = tables(run)["evasion_adaptive"]
+    own, usual = tables(run)["evasion_adaptive"], tables(run)["evasion"]
+    usual = usual[(usual.of == "all") & (usual.made_on == "")]
     assert set(frame["level"]) == {4}
     for _, line in frame.iterrows():
-        mine = own[(own.network == line.network) & (own.detector == line.detector)]
-        assert line.lowest_auroc == mine.auroc.min()
+        mine = [one[(one.network == line.network) & (one.detector == line.detector)] for one in (own, usual)]
+        assert line.lowest_auroc == min(lines.auroc.min() for lines in mine)
 
 
 @pytest.mark.parametrize(("networks", "level"), [(["one", "two"], 2), (["one"], 1)])
@@ -152,6 +156,7 @@ def test_levels_without_adaptive_attacks(tmp_path: Path, networks: list[str], le
     study = study.model_copy(update={"networks": [n for n in study.networks if n.label in networks]})
     found = tables(Results(farout.run(study, tmp_path / "run").path))
     assert set(found["evasion_levels"]["level"]) == {level}
+    assert ("made_on" in found["evasion"]) == (level == 2)
     assert "evasion_adaptive" not in found
     assert "evasion_attention" not in found
 
@@ -178,11 +183,89 @@ def test_a_budget_cuts_what_is_asked_for_and_says_so(tmp_path: Path) -> None:
         ({"attacks": [{"name": "pgd", "steps": 0}]}, "steps"),
         ({"images": 0}, "images must be a positive integer"),
         ({"detectors": ["knn"]}, "unknown detector"),
+        ({"attacks": [{"name": "pgd", "label": "network"}]}, "cannot be called 'network'"),
+        ({"attacks": ["pgd", {"name": "pgd", "steps": 2, "label": "pgd_low"}]}, "cannot be called 'pgd_low'"),
+        ({"attacks": [{"name": "pgd", "label": 8}]}, "cannot be called 8"),
     ],
 )
 def test_wrong_settings(tmp_path: Path, settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plan(from_spec(spec(tmp_path, **settings)))
+
+
+def stressed(tmp_path: Path, detector: Any, labels: Any, **more: Any) -> Any:
+    pixels = np.random.default_rng(0).integers(0, 256, (len(labels), 16, 16, 3), dtype=np.uint8)
+    images = farout.ImageSet.from_arrays(pixels, np.asarray(labels))
+    return farout.stress(detector, images, protocols="evasion", out=tmp_path / "run", **more)
+
+
+def test_a_network_without_blocks_is_attacked_and_its_attention_left_out(tmp_path: Path) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 4))
+    network = farout.Network(module, mean=0.5, std=0.5, side=16)
+    result = stressed(tmp_path, farout.Panel(network, ["msp"]), [0, 1, 2, 3] * 3)
+    assert not result.outcome.failed
+    assert "attention maps of network, which names no blocks or is an ensemble" in Results(result.path).cuts
+    assert "evasion_attention" not in tables(Results(result.path))
+
+
+def test_images_that_were_all_wrong_before(tmp_path: Path) -> None:
+    """Nothing can be said of images classified right, and everything else can."""
+    network = farout.networks.create("lenet", 4, 16)
+    with torch.no_grad():
+        network.module.linear.bias.copy_(torch.tensor([99.0, 0, 0, 0]))  # type: ignore[union-attr, operator]
+    found = tables(Results(stressed(tmp_path, farout.Panel(network, ["msp"]), [1, 2, 3, 1]).path))
+    line = found["evasion_success"].set_index("attack").loc["fgsm"]
+    assert (line["accuracy"], line["asr"]) == (0, 1)
+    assert np.isnan(line[["asr_of_correct", "asr_of_correct_low", "asr_8bit", "l2"]].astype(float)).all()
+    assert set(found["evasion"]["of"]) == {"all"}
+
+
+def test_labels_beyond_the_networks_classes_are_refused_before_the_work(tmp_path: Path) -> None:
+    panel = farout.Panel(farout.networks.create("lenet", 4, 16), ["msp"])
+    with pytest.raises(ValueError, match="labels of arrays run from 0 to 4, and network has 4 classes"):
+        stressed(tmp_path, panel, [0, 1, 4])
+
+
+def test_what_cannot_be_attacked_is_said(tmp_path: Path) -> None:
+    """A function reads no classifier that is known: only attacks on its score are left."""
+    result = stressed(tmp_path, lambda images: images.mean((1, 2, 3)), [0, 1, 2, 3])
+    assert not result.outcome.failed
+    left_out = "pgd, fgsm, deepfool, masked_pgd, adaptive_pgd: no detector reads a classifier that is known"
+    assert left_out in Results(result.path).cuts
+    study = from_spec(spec(tmp_path, attacks=["fgsm"], attention=False))
+    study.trials[0].subjects[:] = [ImageSubject("brightness", Brightness(), None)]
+    with pytest.raises(ValueError, match="nothing that fgsm could attack"):
+        plan(study)
+
+
+class Brightness(farout.Detector):
+    name = "brightness"
+
+    def score(self, images: Any) -> Any:
+        return images.mean((1, 2, 3))
+
+
+def test_a_detector_without_a_network_is_told_by_network_attacked(tmp_path: Path) -> None:
+    """Two networks are attacked: its lines, columns and level must keep the two apart."""
+    study = from_spec(spec(tmp_path, attacks=["fgsm"], attention=False, images=20))
+    for trial in study.trials:
+        trial.subjects.append(ImageSubject("brightness", Brightness(), None))
+    result = farout.run(study, tmp_path / "run")
+    assert not result.outcome.failed
+    results = Results(tmp_path / "run")
+    found = tables(results)
+    inliers = results.scores(row(results, role="inliers", detector="brightness"))
+    glance = found["evasion_auroc"].set_index("detector").loc["brightness"]
+    lines = found["evasion"]
+    lines = lines[(lines.detector == "brightness") & (lines.of == "all")].set_index("made_on")
+    assert sorted(lines.index) == ["one", "two"]
+    for made_on in ("one", "two"):
+        outliers = results.scores(row(results, role="attacked", detector="brightness", made_on=made_on))
+        expected = pytest.approx(metrics.auroc(inliers, outliers), abs=1e-12)
+        assert lines.loc[made_on]["auroc"] == expected
+        assert glance[f"fgsm {made_on}"] == expected
+    levels = found["evasion_levels"].set_index("detector")
+    assert levels.loc["brightness"]["level"] == 2
 
 
 def test_images_without_labels_are_refused(tmp_path: Path) -> None:

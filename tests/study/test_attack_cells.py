@@ -13,7 +13,7 @@ import torch
 import farout
 from farout.attacks import ATTACKS, Attack
 from farout.attacks.attacking import attacked
-from farout.study import attacking, engine
+from farout.study import attack_sets, attacking, engine
 from farout.study.attack_sets import write
 from farout.study.attacking import AttackCell, AttackedImages
 from farout.study.attending import AttentionCell
@@ -127,10 +127,52 @@ def test_a_set_on_disk_says_which_of_its_own_images_succeed(
         wrong = network(loaded.batch(np.arange(COUNT))).logits.argmax(1).numpy() != loaded.labels
     np.testing.assert_array_equal(loaded.attributes["success"], wrong)
     assert facts["success"] == wrong.sum() < facts["wrong_before_rounding"]
-    assert not (tmp_path / ".unfinished").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"deepfool.npz", "deepfool.json"}
     assert write(made, tmp_path) == facts
     with pytest.raises(ValueError, match="holds another set"):
         write(cell(network, images, ATTACKS.create("deepfool"), seed=4), tmp_path)
+
+
+def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, begun = cell(network, images, ATTACKS.create("fgsm")), list[int]()
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def counting(attack: Any, victim: Any, batch: Any, labels: Any, order: range, seed: int) -> Any:
+        begun.append(order.start)
+        return attacked(attack, victim, batch, labels, order, seed)
+
+    monkeypatch.setattr(attacking, "attacked", counting)
+    for step in ("write_facts", "_write"):
+        with monkeypatch.context() as patched:
+            patched.setattr(attack_sets, step, stopped)
+            with pytest.raises(KeyboardInterrupt):
+                write(made, tmp_path)
+        assert not (tmp_path / "fgsm.npz").exists()
+    other = cell(network, images, ATTACKS.create("pgd", steps=1))
+    write(other, tmp_path)
+    facts = write(made, tmp_path)
+    assert begun == [0, 64, 128, 0, 64, 128], "only pgd was attacked again"
+    loaded = farout.load(str(tmp_path / "fgsm.npz"))
+    assert facts["success"] == np.sum(loaded.attributes["success"])
+    assert {path.name for path in tmp_path.iterdir()} == {"fgsm.npz", "fgsm.json", "pgd.npz", "pgd.json"}
+
+
+def test_networks_that_do_not_suit_are_refused_before_the_work(network: farout.Network) -> None:
+    pixels = np.zeros((3, 16, 16, 3), np.uint8)
+    three, labelled = farout.networks.create("lenet", 3, 16), farout.ImageSet.from_arrays(pixels, np.array([0, 1, 4]))
+
+    def reason(network: farout.Network, images: farout.ImageSet, attack: str) -> str | None:
+        return cell(network, images, ATTACKS.create(attack)).unsuited()
+
+    assert "run from 0 to 4, and lenet has 4 classes" in str(reason(network, labelled, "fgsm"))
+    assert "have no labels" in str(reason(network, farout.ImageSet.from_arrays(pixels), "fgsm"))
+    suiting = farout.ImageSet.from_arrays(pixels, np.array([0, 1, 2]))
+    assert reason(three, suiting, "apgd_ce") is None
+    assert reason(three, suiting, "apgd_t") == "apgd_t needs a network with at least 4 classes, and lenet has 3"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +187,30 @@ def test_a_set_on_disk_says_which_of_its_own_images_succeed(
 def test_wrong_labels(network: farout.Network, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         farout.attack("fgsm", network, torch.rand(3, 3, 16, 16), labels)
+
+
+def test_a_detector_that_reads_images_is_attacked_without_a_network() -> None:
+    class Brightness(farout.Detector):
+        name = "brightness"
+
+        def score(self, images: torch.Tensor) -> torch.Tensor:
+            return images.mean((1, 2, 3))
+
+    images = torch.rand(3, 3, 16, 16)
+    found = farout.attack("score_pgd", None, images, detector=Brightness(), epsilon=0.1)
+    torch.testing.assert_close(found.images, (images - 0.1).clamp(0, 1), rtol=0, atol=1e-6)
+    with pytest.raises(ValueError, match="needs the network"):
+        farout.attack("adaptive_pgd", None, images, [0, 1, 2], detector=Brightness())
+
+
+def test_wrong_calls(network: farout.Network) -> None:
+    images = torch.rand(3, 3, 16, 16)
+    with pytest.raises(TypeError, match="Network, got Conv2d"):
+        farout.attack("fgsm", torch.nn.Conv2d(3, 4, 3), images, [0, 1, 2])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got steps beside one that is made already"):
+        farout.attack(ATTACKS.create("pgd"), network, images, [0, 1, 2], steps=1)
+    with pytest.raises(ValueError, match="none was given"):
+        farout.attack("score_pgd", network, images)
 
 
 def test_what_an_attack_returns_is_clipped_and_judged(network: farout.Network) -> None:

@@ -49,8 +49,9 @@ class Attacked:
         return len(self.images)
 
     def __repr__(self) -> str:
-        rates = f"{self.asr:.1%} of all, {self.asr_of_correct:.1%} of those classified right"
-        return f"<Attacked: {len(self)} images, success {rates}, median L2 {self.l2.median().item():.3g}>"
+        rates = f"success {self.asr:.1%} of all"
+        rates += f", {self.asr_of_correct:.1%} of those classified right" if self.clean_correct.any() else ""
+        return f"<Attacked: {len(self)} images, {rates}, median L2 {self.l2.median().item():.3g}>"
 
     @property
     def asr(self) -> float:
@@ -70,7 +71,7 @@ class Attacked:
 
 def attack(
     name: str | Attack,
-    network: Network,
+    network: Network | None,
     images: Any,
     labels: Any = None,
     *,
@@ -81,17 +82,18 @@ def attack(
 ) -> Attacked:
     """Attack images and judge what comes of it: `farout.attack("pgd", network, images, labels, epsilon=4 / 255)`.
 
+    network: None for an attack on a detector alone that reads images by itself.
     images: [N, C, H, W] in [0, 1], or an `ImageSet`, which brings its labels along.
     detector: a fitted one, for attacks that go against it (adaptive_pgd, score_pgd): `panel["knn"]`.
     What is random depends on the seed and on an image's index. progress: called with the number of images done.
     """
-    chosen = ATTACKS.create(name, **params) if isinstance(name, str) else name
-    victim = Victim(network, _read(network, detector))
+    chosen = _chosen(name, params)
+    victim = _victim(chosen, network, detector)
     if isinstance(images, ImageSet):
         labels = images.labels if labels is None else labels
     else:
         images = as_images(images)
-    targets = _labels(labels, len(images), network.classes, chosen)
+    targets = _labels(labels, len(images), network.classes if network else 0, chosen)
     parts = []
     for part in chunks(len(images)):
         batch = images.batch(np.arange(part.start, part.stop)) if isinstance(images, ImageSet) else images[part]
@@ -104,9 +106,12 @@ def attack(
 def attacked(
     attack: Attack, victim: Victim, images: Tensor, labels: Tensor, indices: Sequence[int], seed: int
 ) -> Attacked:
-    """One chunk of images, attacked and judged. indices: which images these are, for what is random."""
-    device = victim.network.device if victim.network else torch.device("cpu")
-    images, labels = as_images(images, device).clamp(0, 1), labels.to(device)
+    """One chunk of images, attacked and judged. indices: which images these are, for what is random.
+
+    It happens where the network is; without one, where the images are.
+    """
+    images = as_images(images, victim.network.device if victim.network else images.device).clamp(0, 1)
+    labels = labels.to(images.device)
     settings = canonical(attack.params)
     rngs = [rng.generator(seed, attack.name, settings, index) for index in indices]
     with victim.network.evaluating() if victim.network else nullcontext():
@@ -138,11 +143,25 @@ def _sound(found: Tensor, images: Tensor, attack: Attack) -> Tensor:
     return found.to(images.dtype)
 
 
-def _read(network: Network, detector: PostHoc | Detector | None) -> PostHoc | Detector | None:
-    """The detector; a panel's member as what reads the network, so that one pass serves both."""
+def _chosen(attack: str | Attack, params: dict[str, Any]) -> Attack:
+    if isinstance(attack, str):
+        return ATTACKS.create(attack, **params)
+    if params:
+        raise TypeError(f"settings go with an attack's name, got {', '.join(params)} beside one that is made already")
+    return attack
+
+
+def _victim(attack: Attack, network: Network | None, detector: PostHoc | Detector | None) -> Victim:
+    """What is attacked; a panel's member as what reads the network, so that one pass serves both."""
+    if network is not None and not isinstance(network, Network):
+        raise TypeError(f"expected a farout.Network, got {type(network).__name__}: wrap it first")
+    if network is None and (attack.against != "detector" or isinstance(detector, PostHoc)):
+        raise ValueError(f"{attack.name} on {getattr(detector, 'name', 'a classifier')} needs the network, got None")
+    if attack.against != "classifier" and detector is None:
+        raise ValueError(f"{attack.name} goes against a detector, and none was given: attack(…, detector=…)")
     if isinstance(detector, Member) and detector.panel.network is network:
-        return detector.panel.detectors[detector.name]
-    return detector
+        return Victim(network, detector.panel.detectors[detector.name])
+    return Victim(network, detector)
 
 
 def _labels(labels: Any, total: int, classes: int, attack: Attack) -> Tensor:
@@ -153,7 +172,7 @@ def _labels(labels: Any, total: int, classes: int, attack: Attack) -> Tensor:
         return torch.zeros(total, dtype=torch.int64)
     if labels is None:
         raise ValueError(f"{attack.name} makes a classifier err, and needs the images' true labels")
-    found = torch.as_tensor(np.asarray(labels))
+    found = labels.detach().cpu() if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
     if found.shape != (total,) or found.is_floating_point():
         raise ValueError(f"expected {total} labels, one per image, got {found.dtype} of shape {tuple(found.shape)}")
     if found.min() < 0 or found.max() >= classes:

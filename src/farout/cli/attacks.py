@@ -93,7 +93,10 @@ def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, 
     if attack.against != "classifier":
         raise ValueError(f"{name} goes against a detector: run it in a study (protocol evasion) or by farout.attack")
     images = NamedImages(TypeAdapter[DataSpec](Data).validate_python(data))
-    if not images.about.labelled:
+    if not images.about.labelled:  # a network's classes would be counted by them
         raise ValueError(f"{name} makes a classifier err, and the images of {images.about.name} have no labels")
     spec = NetworkSpec(**{key: value for key, value in network.items() if value is not None})
-    return AttackCell(attack, images, stored_network(spec, images), None, seed)
+    cell = AttackCell(attack, images, stored_network(spec, images), None, seed)
+    if reason := cell.unsuited():
+        raise ValueError(reason)
+    return cell

@@ -19,10 +19,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 from farout.attacks import ATTACKS, Attack
-from farout.networks import Ensemble
+from farout.networks import Ensemble, Network
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.clean import IMAGES
 from farout.protocols.evasion_summary import summarise
+from farout.protocols.evasion_tests import Who
 from farout.protocols.named import Named, made
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
@@ -85,16 +86,25 @@ class Evasion(Protocol):
                 raise ValueError(f"{what} must be a positive integer, got {number!r}")
         check_labels("detectors", detectors)
         self.attacks: dict[str, Attack] = made("attacks", ATTACKS, attacks)
+        _check_names(self.attacks)
         self.images, self.adaptive_images, self.rounded = images, adaptive_images, rounded
         self.transfer, self.attention, self.detectors = transfer, attention, detectors
 
     def unsuited(self, study: Study) -> str | None:
         for trial in study.trials:
-            if not trial.inliers.test.about.labelled:
-                return (
-                    f"it makes classifiers err, and the test images of {trial.inliers.test.about.name} have no labels"
-                )
+            images = trial.inliers.test.about
+            if self._on_classifiers and not images.labelled:
+                return f"it makes classifiers err, and the test images of {images.name} have no labels"
+            for network in _classifiers(chosen(trial, self.detectors)).values():
+                for attack in map(self.attacks.__getitem__, self._on_classifiers):
+                    if reason := AttackCell(attack, trial.inliers.test, network, None, trial.seed).unsuited():
+                        return reason
         return None
+
+    @property
+    def _on_classifiers(self) -> list[str]:
+        """The attacks that make a classifier err, alone or with the detector."""
+        return [label for label, attack in self.attacks.items() if attack.against != "detector"]
 
     def effort(self, budget: Budget) -> Effort:
         """What the study asks for, as far as the budget allows."""
@@ -110,14 +120,29 @@ class Evasion(Protocol):
             steps = attack.params.get("steps", 0)
             if attack.against != "classifier" and allowed.steps is not None and steps > allowed.steps:
                 told.append(f"{steps - allowed.steps:,} of {steps:,} steps of {label}")
-        return told
+        return list(dict.fromkeys([*told, *(cut for trial in study.trials for cut in self._impossible(trial))]))
+
+    def _impossible(self, trial: Trial) -> Iterator[str]:
+        """What cannot be had with these detectors, networks and outliers."""
+        networks = _classifiers(chosen(trial, self.detectors))
+        if self._on_classifiers and not networks:
+            yield f"{', '.join(self._on_classifiers)}: no detector reads a classifier that is known"
+        alone = [label for label in self.attacks if label not in self._on_classifiers]
+        if alone and not trial.outliers:
+            yield f"{', '.join(alone)}: there are no outliers to be turned into inliers"
+        for label, network in networks.items():
+            if self.attention and not _has_maps(network.preview()):
+                yield f"attention maps of {label}, which names no blocks or is an ensemble"
 
     def plan(self, study: Study) -> list[Entry]:
         check_chosen(self.detectors, study)
         effort = self.effort(study.budget)
         entries = [e for t in study.trials for e in _Plan(self, t, effort, IMAGES[study.budget]).entries()]
-        if not entries:
-            raise ValueError("protocol evasion: no detector of the study reads a classifier that could be attacked")
+        if all(entry.tags["role"] == "inliers" for entry in entries):
+            raise ValueError(
+                f"protocol evasion: there is nothing that {', '.join(self.attacks)} could attack: attacks on "
+                "classifiers need a detector that reads one, attacks on detectors alone (score_pgd) need outliers"
+            )
         return entries
 
     def summarise(self, results: Results) -> Summary:
@@ -128,6 +153,27 @@ def _least(asked: int | None, allowed: int | None) -> int | None:
     return asked if allowed is None else allowed if asked is None else min(asked, allowed)
 
 
+def _check_names(attacks: dict[str, Attack]) -> None:
+    """An error where a table could not tell an attack's columns from others."""
+    for label in attacks:
+        if not isinstance(label, str) or label in Who._fields or label.endswith(("_low", "_high")):
+            raise ValueError(
+                f"an attack cannot be called {label!r}: tables have a column for every attack beside "
+                f"{', '.join(Who._fields)}, and bounds end in _low and _high; give it another label"
+            )
+
+
+def _classifiers(subjects: Sequence[Subject]) -> dict[str, NetworkSource]:
+    """By label, the networks that give classes."""
+    found = {s.network: s.classifier for s in subjects}
+    return {label: network for label, network in found.items() if network and network.preview().classes > 1}
+
+
+def _has_maps(network: Network) -> bool:
+    """Is it known which layer shows the network's attention?"""
+    return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
+
+
 class _Plan:
     """The cells of one trial."""
 
@@ -135,12 +181,7 @@ class _Plan:
         self.protocol, self.trial, self.effort = protocol, trial, effort
         self.inliers = trial.stressed(trial.inliers.test, most)
         self.subjects = chosen(trial, protocol.detectors)
-        self.networks = self._classifiers()
-
-    def _classifiers(self) -> dict[str, NetworkSource]:
-        """By label, the networks that give classes."""
-        found = {s.network: s.classifier for s in self.subjects}
-        return {label: network for label, network in found.items() if network and network.preview().classes > 1}
+        self.networks = _classifiers(self.subjects)
 
     def entries(self) -> Iterator[Entry]:
         """Scores of what there is already, then the attacks, then what everybody says of them."""
@@ -180,7 +221,7 @@ class _Plan:
         for subject in self.subjects:
             if self.protocol.transfer or subject.network in ("", network.label):
                 yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
-        if self.protocol.attention and not isinstance(network.preview(), Ensemble):
+        if self.protocol.attention and _has_maps(network.preview()):
             yield self._entry("attention", AttentionCell(cell), None, network=network.label, **made_on)
 
     def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:

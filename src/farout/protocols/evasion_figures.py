@@ -13,14 +13,26 @@ from farout.protocols.pairs import OWN, SHOWN
 from farout.protocols.summary import DensityMap, HeatMap, Sheet, Strip
 from farout.study.results import Row
 
-REACH = 0.5
+REACH = 0.3
 """Mean squared differences that the density shows; two scaled maps rarely differ by more."""
 
 
-def overview(detection: Sequence[Mapping[str, Any]], own: Sequence[Mapping[str, Any]]) -> list[HeatMap]:
+Line = Mapping[str, Any]
+
+
+def at_home(detection: Sequence[Line]) -> list[Line]:
+    """The lines of all images, for detectors that read the network that was attacked or none that is known."""
+    return [line for line in detection if line["of"] == "all" and not (line["made_on"] and line["network"])]
+
+
+def under(line: Line) -> str:
+    """The attack of a line, with the outliers that were changed or the network where it is not the detector's."""
+    return " ".join(filter(None, (line["attack"], line.get("outliers", ""), line.get("made_on", ""))))
+
+
+def overview(detection: Sequence[Line], own: Sequence[Line]) -> list[HeatMap]:
     """AUROC of every detector under every attack at home, of the first seed; outliers by set."""
-    lines = [line for line in detection if not line["made_on"] and line["of"] == "all"]
-    lines += [{**line, "attack": " ".join(filter(None, (line["attack"], line["outliers"])))} for line in own]
+    lines = [{**line, "attack": under(line)} for line in [*at_home(detection), *own]]
     if not lines:
         return []
     frame = pd.DataFrame([line for line in lines if line["seed"] == lines[0]["seed"]])

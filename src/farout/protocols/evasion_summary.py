@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from farout import metrics
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
 from farout.metrics.setups import copied_auroc
-from farout.protocols.evasion_figures import attention_figures, overview
+from farout.protocols.evasion_figures import at_home, attention_figures, overview, under
 from farout.protocols.evasion_tests import Evaded, Test, Who
 from farout.protocols.summary import Shown, Summary, Table
 from farout.study.results import Results, Row
@@ -30,13 +30,13 @@ Line = dict[str, Any]
 def summarise(results: Results, protocol: str) -> Summary:
     """What is there so far."""
     found = Evaded(results, protocol)
-    detection = [line for test in found.tests("attacked") for line in _detection(test)]
+    detection = [line for test in found.tests("attacked") for line in _detection(found, test)]
     own = [line for test in found.tests("own_attacked") for line in _own(found, test)]
     tables = [
         *_made("evasion_auroc", "AUROC at a glance", _GLANCE, _glance(detection, own)),
         *_made("evasion_success", "Attack success", _SUCCESS, [_success(found, row) for row in found.rows("attack")]),
-        *_made("evasion", "Detection of attacked images", _DETECTION, detection),
-        *_made("evasion_adaptive", "Attacks on the detectors themselves", _OWN, own),
+        *_made("evasion", "Detection of attacked images", _DETECTION, _without_empty(detection, "made_on")),
+        *_made("evasion_adaptive", "Attacks on the detectors themselves", _OWN, _without_empty(own, "outliers")),
         *_made("evasion_transfer", "Transfer between networks", _TRANSFER, _transfer(found)),
         *_made("evasion_attention", "Attention", _ATTENTION, _attention(found)),
         *_made("evasion_levels", "Levels", _LEVELS, _levels(detection, own)),
@@ -49,6 +49,13 @@ def _made(name: str, title: str, caption: str, lines: Sequence[Line]) -> list[Ta
     return [Table(name, title, caption, pd.DataFrame(lines))] if lines else []
 
 
+def _without_empty(lines: Sequence[Line], name: str) -> Sequence[Line]:
+    """The lines without a column that says nothing."""
+    if any(line[name] for line in lines):
+        return lines
+    return [{key: value for key, value in line.items() if key != name} for line in lines]
+
+
 _GLANCE = (
     "AUROC of attacked images against the test images as they are; below .5 they look more normal. Attacks on the "
     "detector itself (adaptive ones; outliers by their set) are made against that detector alone. In brackets 95 % "
@@ -57,19 +64,21 @@ _GLANCE = (
 _SUCCESS = (
     "Of the attacked images: accuracy before; asr: classified wrong afterwards, whatever they were before (the public "
     "convention); asr_of_correct: of those classified right before; asr_8bit: of those, still wrong once rounded to 8 "
-    "bits. l2: median length of the change; linf: the largest of any pixel. In brackets 95 % intervals "
-    "(Clopper-Pearson)."
+    "bits. l2: median length of the change where it made the classifier err; linf: the largest change of any pixel of "
+    "any image. In brackets 95 % intervals (Clopper-Pearson)."
 )
 _DETECTION = (
     "Attacked images as outliers against the test images as they are; below .5 they look more normal than these. of: "
-    "all attacked images, or only the successful ones (classified right before, wrong after). made_on: the network "
-    "that was attacked, where it is another one. In brackets 95 % intervals (AUROC: an image and its attacked copy "
-    "count as one; others: bootstrap)."
+    "all attacked images, or only the successful ones (the attacked network was right before, and is wrong after). "
+    "made_on: that network, where the detector reads another one, or none and there are several. In brackets 95 % "
+    "intervals (AUROC: an image and its attacked copy count as one; others: bootstrap)."
 )
 _OWN = (
-    "Attacks that know the detector. Images: test images that shall be misclassified and look normal; told: AUROC "
-    "against the test images as they are, of all and of the successful ones. Outliers that shall look normal: AUROC "
-    "before and after. success: wrong afterwards of those right before; for outliers, score lowered."
+    "Attacks that know the detector, each made against the one that judges it. Test images that shall be misclassified "
+    "and look normal: auroc against the test images as they are, of all attacked images and of the successful ones; "
+    "before: the same under an attack on the classifier alone (pgd, or the first). success: wrong afterwards of those "
+    "right before. Outliers that shall look normal: AUROC before and after; success: the score is lower. In brackets "
+    "95 % intervals."
 )
 _TRANSFER = (
     "Of the images that both networks classify right, the share that an attack on one (made_on) makes the other "
@@ -82,24 +91,24 @@ _ATTENTION = (
 _LEVELS = (
     "How far up the roadmap every detector was tested: 1 strong attacks on the classifier, 2 on several networks, 4 on "
     "the detector itself (non-differentiable parts are passed by a stand-in, so 4 includes 3); and the lowest AUROC "
-    "met there."
+    "that any of these attacks led to."
 )
 
 
 def _glance(detection: Sequence[Line], own: Sequence[Line]) -> list[Line]:
     """A line per detector, a column per attack; of all images, at home."""
     lines: dict[Who, Line] = {}
-    for line in [*(line for line in detection if not line["made_on"] and line["of"] == "all"), *own]:
-        column = " ".join(filter(None, (line["attack"], line.get("outliers", ""))))
+    for line in [*at_home(detection), *own]:
+        column = under(line)
         found = Interval(line["auroc"], line["auroc_low"], line["auroc_high"])
         lines.setdefault(_who(line), _who(line)._asdict()).update(_bounds(column, found))
     return list(lines.values())
 
 
 def _share(hits: NDArray[np.bool_]) -> Interval:
-    """A share with its exact interval."""
+    """A share with its exact interval; NaN of nothing."""
     if not len(hits):
-        return Interval(float("nan"), 0.0, 1.0)
+        return Interval(*[float("nan")] * 3)
     return Interval(float(hits.mean()), *clopper_pearson_bounds(float(hits.mean()), len(hits), 0.025))
 
 
@@ -113,12 +122,15 @@ def _success(found: Evaded, row: Row) -> Line:
     line: Line = {"network": row.tags["network"], "seed": row.tags["seed"], "attack": row.tags["attack"]}
     line |= {"images": len(correct), **_bounds("accuracy", _share(correct)), **_bounds("asr", _share(success))}
     line |= _bounds("asr_of_correct", _share(success[correct])) | _bounds("asr_8bit", _share(rounded[correct]))
-    return line | {"l2": float(np.median(found.column(row, "l2"))), "linf": float(found.column(row, "linf").max())}
+    turned = found.column(row, "l2")[success & correct]
+    l2 = float(np.median(turned)) if len(turned) else float("nan")
+    return line | {"l2": l2, "linf": float(found.column(row, "linf").max())}
 
 
-def _detection(test: Test) -> Iterator[Line]:
+def _detection(found: Evaded, test: Test) -> Iterator[Line]:
     """A line for all attacked images and one for the successful ones."""
-    about = {**test.who._asdict(), "attack": test.attack, "made_on": "" if test.at_home else test.made_on}
+    plain = test.at_home and (test.who.network or len(found.attacked) < 2)
+    about = {**test.who._asdict(), "attack": test.attack, "made_on": "" if plain else test.made_on}
     everything = np.ones(len(test.outliers), bool)
     for of, chosen in (("all", everything), ("successful", test.successful)):
         if chosen.any():
@@ -209,19 +221,18 @@ def _quartiles(values: NDArray[np.float64]) -> Interval:
 
 def _levels(detection: Sequence[Line], own: Sequence[Line]) -> list[Line]:
     """A line per detector of every seed."""
-    at_home = [line for line in detection if not line["made_on"] and line["of"] == "all"]
+    usual = at_home(detection)
     read: dict[tuple[str, str], set[str]] = {}
-    for line in at_home:
-        read.setdefault((line["seed"], line["detector"]), set()).add(line["network"])
+    for line in usual:
+        read.setdefault((line["seed"], line["detector"]), set()).add(line["made_on"] or line["network"])
     lines = []
-    for who in dict.fromkeys(_who(line) for line in [*at_home, *own]):
-        adaptive = [line for line in own if _who(line) == who]
+    for who in dict.fromkeys(_who(line) for line in [*usual, *own]):
+        adaptive = any(_who(line) == who for line in own)
         level = 4 if adaptive else 2 if len(read[who.seed, who.detector]) > 1 else 1
-        worst = min(adaptive or [line for line in at_home if _who(line) == who], key=lambda line: line["auroc"])
-        under = " ".join(filter(None, (worst["attack"], worst.get("outliers", ""))))
-        lines.append({**who._asdict(), "level": level, "lowest_auroc": worst["auroc"], "under": under})
+        worst = min((line for line in [*own, *usual] if _who(line) == who), key=lambda line: line["auroc"])
+        lines.append({**who._asdict(), "level": level, "lowest_auroc": worst["auroc"], "under": under(worst)})
     return lines
 
 
-def _who(line: Line) -> Who:
+def _who(line: Mapping[str, Any]) -> Who:
     return Who(line["network"], line["seed"], line["detector"])

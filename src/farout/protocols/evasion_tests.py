@@ -86,6 +86,11 @@ class Evaded:
         self._rows = results.done(protocol)
         self._inliers = {Who.of(row): row for row in self.rows("inliers")}
 
+    @cached_property
+    def attacked(self) -> set[str]:
+        """The networks that were attacked by themselves."""
+        return {row.tags["made_on"] for row in self.rows("attack")}
+
     def rows(self, role: str) -> list[Row]:
         """The rows of one role, in the plan's order."""
         return [row for row in self._rows if row.tags["role"] == role]

@@ -16,31 +16,31 @@ from farout.study.attacking import AttackCell, AttackedImages, AttackedSet
 from farout.study.engine import Watcher
 from farout.study.store import Store
 
-UNFINISHED = ".unfinished"
-"""The folder that work in progress lies in."""
-
 
 def write(
     cell: AttackCell, out: Path, *, workers: int = 0, device: str = "cpu",
     plugins: tuple[str, ...] = (), watcher: Watcher | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
-    it is. What lies there already of the same attack is left as it is."""
+    it is. What lies there already of the same attack is left as it is. Work under way lies in OUT/.NAME.unfinished."""
     target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
+    store = Store(out / f".{cell.attack.name}.unfinished")
     if target.exists() or manifest.exists():
-        if not (target.exists() and manifest.exists()) or read_facts(manifest).get("id") != cell.id:
+        facts = read_facts(manifest) if manifest.exists() else {}
+        if facts.get("id") != cell.id:
             raise ValueError(f"{target} holds another set (see {manifest.name}); choose another folder with --out")
-        return read_facts(manifest)
-    store = Store(out / UNFINISHED).open()
-    with store.lock():
+        if target.exists():
+            store.remove()  # a call that was killed may have left it
+            return facts
+    with store.open().lock():
         outcome = engine.run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
         if outcome.failed:
             raise RuntimeError("; ".join(dict.fromkeys(outcome.failed.values())))
         images = AttackedImages(cell, rounded=True).open(store)
         assert isinstance(images, AttackedSet)
         facts = _facts(cell, images)
-        _write(target, images)
-    write_facts(manifest, facts)
+        write_facts(manifest, facts)
+        _write(target, images)  # last: once it is there, the set is whole
     store.remove()
     return facts
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from farout.attacks.attack import Attack
 from farout.attacks.attacking import Attacked, attacked
 from farout.attacks.victim import Victim
-from farout.core import ImageSet, places
+from farout.core import ImageSet, as_images, places
 from farout.detectors.table import Table
 from farout.identity import digest
 from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
@@ -78,6 +78,24 @@ class AttackCell(Cell):
         """How often an image passes the network, at most."""
         return self.attack.passes(self.network.preview().classes if self.network else 0)
 
+    def unsuited(self) -> str | None:
+        """Why the network does not suit the attack or the labels, known before the work; None where it does."""
+        if self.network is None:
+            return None
+        name, images = self.attack.label, self.images.about.name
+        classes, labels = self.network.preview().classes, self.images.load().labels
+        least = getattr(self.attack, "least_classes", 2)
+        if classes < least:
+            return f"{name} needs a network with at least {least} classes, and {self.network.label} has {classes}"
+        if labels is None:
+            return f"{name} makes a classifier err, and the images of {images} have no labels"
+        if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
+            return (
+                f"the labels of {images} run from {labels.min()} to {labels.max()}, and {self.network.label} has "
+                f"{classes} classes (0 to {classes - 1})"
+            )
+        return None
+
     def work(self, cells: Sequence[Any]) -> Work:
         return AttackWork(tuple(cells))
 
@@ -132,7 +150,7 @@ class AttackJob(Job):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         order = range(chunk.start, chunk.stop)
-        images, left = self.images.batch(order), self.work.cost(chunk)
+        images, left = as_images(self.images.batch(order), self.device), self.work.cost(chunk)
 
         def passed(count: int) -> None:
             nonlocal left
