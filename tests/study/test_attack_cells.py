@@ -15,7 +15,8 @@ from farout.attacks import ATTACKS, Attack
 from farout.attacks.attacking import attacked
 from farout.study import attack_sets, attacking, engine
 from farout.study.attack_sets import write
-from farout.study.attacking import AttackCell, AttackedImages
+from farout.study.attacked import AttackedImages
+from farout.study.attacking import AttackCell
 from farout.study.attending import AttentionCell
 from farout.study.predicting import PredictCell
 from farout.study.sources import FirstImages, LiveImages, LiveNetwork, NamedImages, StoredNetwork
@@ -68,11 +69,11 @@ def test_a_stopped_attack_goes_on_with_the_chunks_it_has(
 ) -> None:
     made, begun = cell(network, images, ATTACKS.create("pgd", steps=2)), list[int]()
 
-    def stopping(attack: Any, victim: Any, batch: Any, labels: Any, order: range, seed: int) -> Any:
+    def stopping(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)
         if len(begun) == 3:
             raise KeyboardInterrupt
-        return attacked(attack, victim, batch, labels, order, seed)
+        return attacked(attack, victim, batch, labels, order, *rest)
 
     monkeypatch.setattr(attacking, "attacked", stopping)
     store = Store(tmp_path / "stopped").open()
@@ -141,9 +142,9 @@ def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    def counting(attack: Any, victim: Any, batch: Any, labels: Any, order: range, seed: int) -> Any:
+    def counting(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)
-        return attacked(attack, victim, batch, labels, order, seed)
+        return attacked(attack, victim, batch, labels, order, *rest)
 
     monkeypatch.setattr(attacking, "attacked", counting)
     for step in ("write_facts", "_write"):
@@ -233,3 +234,35 @@ def test_what_an_attack_returns_is_clipped_and_judged(network: farout.Network) -
     torch.testing.assert_close(found.l2, (1 - given).flatten(1).norm(dim=1))
     with pytest.raises(ValueError, match="NaN or infinite"):
         farout.attack(Wild(value=None), network, given, label.expand(4))
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_it_is_told_where_gradients_are_estimated(network: farout.Network, blind: bool) -> None:
+    def mean(images: torch.Tensor) -> Any:
+        scores = images.double().mean((1, 2, 3))
+        return scores.detach().numpy() if blind else scores
+
+    given = torch.full((2, 3, 16, 16), 0.5)
+    found = farout.attack("score_pgd", network, given, detector=farout.adapters.Function(mean), steps=3, queries=4)
+    assert found.estimated.tolist() == [blind, blind]
+    assert found.success.all()
+
+
+@pytest.mark.parametrize("name", ["pgd", "deepfool"])
+def test_passes_add_up_however_many_there_were(
+    network: farout.Network, images: farout.ImageSet, tmp_path: Path, name: str
+) -> None:
+    told: list[int] = []
+    made = cell(network, images, ATTACKS.create(name, steps=5))
+
+    class Counting:
+        def total(self, images: int) -> None:
+            self.expected = images
+
+        def advance(self, images: int, title: str) -> None:
+            told.append(images)
+
+    watcher = Counting()
+    engine.run([made], Store(tmp_path).open(), watcher=watcher)
+    assert sum(told) == watcher.expected == COUNT * made.passes
+    assert len(told) > 3

@@ -30,8 +30,6 @@ class APGD(Attack):
     it never errs, the point of the highest loss is given.
     """
 
-    least_classes: ClassVar[int] = 2
-    """How many classes the loss needs."""
     epsilon: float | None = None
     """Bound on the change of a pixel; 8/255 up to 64 px, 4/255 for larger images unless given."""
     steps: int = 100

@@ -33,6 +33,8 @@ class Attack(ABC):
     """What must err. Against a detector alone images are outliers that it shall take for inliers."""
     level: ClassVar[int] = 1
     """How far up the paper's roadmap: 1 attacks on the classifier, 4 adaptive ones."""
+    least_classes: ClassVar[int] = 2
+    """How many classes the classifier must tell apart."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

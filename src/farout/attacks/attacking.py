@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,17 @@ from torch import Tensor
 from farout import rng
 from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
+from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
 from farout.core import Detector, ImageSet, PostHoc, as_images, chunks
 from farout.detectors.panel import Member
 from farout.detectors.passes import with_gradients
 from farout.identity import canonical
 from farout.networks.network import Network
+from farout.watch import watching
 
 Progress = Callable[[int], None]
-"""Called with the number of images done since the last call."""
+"""Called with the number of passes since the last call."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Attacked:
     """Length of the change, [N]."""
     linf: Tensor
     """Its largest pixel, [N]."""
+    estimated: Tensor
+    """Has the detector's score no gradient, so that attacks must estimate one? bool [N], the same for all."""
 
     def __len__(self) -> int:
         return len(self.images)
@@ -77,7 +82,6 @@ def attack(
     *,
     detector: PostHoc | Detector | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
     **params: Any,
 ) -> Attacked:
     """Attack images and judge what comes of it: `farout.attack("pgd", network, images, labels, epsilon=4 / 255)`.
@@ -85,7 +89,7 @@ def attack(
     network: None for an attack on a detector alone that reads images by itself.
     images: [N, C, H, W] in [0, 1], or an `ImageSet`, which brings its labels along.
     detector: a fitted one, for attacks that go against it (adaptive_pgd, score_pgd): `panel["knn"]`.
-    What is random depends on the seed and on an image's index. progress: called with the number of images done.
+    What is random depends on the seed and on an image's index. A terminal shows a bar.
     """
     chosen = _chosen(name, params)
     victim = _victim(chosen, network, detector)
@@ -93,36 +97,61 @@ def attack(
         labels = images.labels if labels is None else labels
     else:
         images = as_images(images)
-    targets = _labels(labels, len(images), network.classes if network else 0, chosen)
+    targets = _labels(labels, len(images), victim.classes, chosen)
     parts = []
-    for part in chunks(len(images)):
-        batch = images.batch(np.arange(part.start, part.stop)) if isinstance(images, ImageSet) else images[part]
-        parts.append(attacked(chosen, victim, batch, targets[part], range(part.start, part.stop), seed))
-        if progress:
-            progress(len(batch))
+    with watching() as bar:
+        bar.total(len(images) * chosen.passes(victim.classes))
+        for part in chunks(len(images)):
+            order = range(part.start, part.stop)
+            batch = images.batch(order) if isinstance(images, ImageSet) else images[part]
+            follow = partial(bar.advance, title=chosen.label)
+            parts.append(attacked(chosen, victim, batch, targets[part], order, seed, follow))
     return Attacked.joined(parts)
 
 
 def attacked(
-    attack: Attack, victim: Victim, images: Tensor, labels: Tensor, indices: Sequence[int], seed: int
+    attack: Attack,
+    victim: Victim,
+    images: Tensor,
+    labels: Tensor,
+    indices: Sequence[int],
+    seed: int,
+    progress: Progress = lambda passes: None,
 ) -> Attacked:
     """One chunk of images, attacked and judged. indices: which images these are, for what is random.
 
-    It happens where the network is; without one, where the images are.
+    It happens where the network is; without one, where the images are. progress: told of passes, `attack.passes` of
+    every image in all.
     """
     images = as_images(images, victim.network.device if victim.network else images.device).clamp(0, 1)
     labels = labels.to(images.device)
     settings = canonical(attack.params)
     rngs = [rng.generator(seed, attack.name, settings, index) for index in indices]
+    passes = _Passes(len(images) * attack.passes(victim.classes), progress)
     with victim.network.evaluating() if victim.network else nullcontext():
         with with_gradients():
-            found = attack.run(victim, images.clone(), labels, rngs).detach()
+            found = attack.run(replace(victim, passed=passes.count), images.clone(), labels, rngs).detach()
+        passes.count(passes.left)
         found = _sound(found, images, attack).clamp(0, 1)
+        estimated = attack.against != "classifier" and without_gradient(victim, images)
         with torch.inference_mode():
-            return _judged(attack, victim, images, found, labels)
+            return _judged(attack, victim, images, found, labels, estimated)
 
 
-def _judged(attack: Attack, victim: Victim, images: Tensor, found: Tensor, labels: Tensor) -> Attacked:
+@dataclass
+class _Passes:
+    """Tells of passes, as many as there were to be: not all are needed, or estimates take more."""
+
+    left: int
+    progress: Progress
+
+    def count(self, passes: int) -> None:
+        told = min(passes, self.left)
+        self.left -= told
+        self.progress(told)
+
+
+def _judged(attack: Attack, victim: Victim, images: Tensor, found: Tensor, labels: Tensor, estimated: bool) -> Attacked:
     rounded = found.mul(255).round_().div_(255)
     change = (found - images).flatten(1)
     if attack.against == "detector":
@@ -133,7 +162,8 @@ def _judged(attack: Attack, victim: Victim, images: Tensor, found: Tensor, label
         correct = victim.logits(images).argmax(1) == labels
         success, success_8bit = (victim.logits(some).argmax(1) != labels for some in (found, rounded))
     norms = change.norm(dim=1), change.abs().amax(1)
-    return Attacked(*(values.cpu() for values in (found, correct, success, success_8bit, *norms)))
+    blind = torch.full_like(success, estimated)
+    return Attacked(*(values.cpu() for values in (found, correct, success, success_8bit, *norms, blind)))
 
 
 def _sound(found: Tensor, images: Tensor, attack: Attack) -> Tensor:

@@ -36,8 +36,7 @@ class Sight:
     @classmethod
     def of(cls, victim: Victim, images: Tensor, rngs: Sequence[torch.Generator], queries: int, reach: float) -> Sight:
         """That of images of this shape: a few images of noise tell whether the scores have a gradient."""
-        noise = torch.rand(PROBES, *images.shape[1:], generator=torch.Generator().manual_seed(0)).to(images)
-        return cls(victim, rngs, queries, reach, not has_gradient(victim.score, noise))
+        return cls(victim, rngs, queries, reach, without_gradient(victim, images))
 
     def score(self, images: Tensor) -> Tensor:
         """The detector's scores, [B] float64."""
@@ -54,6 +53,12 @@ class Sight:
             slopes = estimate(self.victim.score, images.detach(), self.rngs, pairs=self.queries // 2, reach=self.reach)
         line = (images.double() * slopes).flatten(1).sum(1)
         return scores + (line - line.detach())
+
+
+def without_gradient(victim: Victim, images: Tensor) -> bool:
+    """Must the gradient of the detector's score be estimated, for images of this shape?"""
+    noise = torch.rand(PROBES, *images.shape[1:], generator=torch.Generator().manual_seed(0)).to(images)
+    return not has_gradient(victim.score, noise)
 
 
 def has_gradient(score: Callable[[Tensor], Tensor], images: Tensor) -> bool:

@@ -54,6 +54,11 @@ class Victim:
             raise ValueError("this attack goes against a classifier, and the detector reads images by itself")
         return self.network
 
+    @property
+    def classes(self) -> int:
+        """How many the classifier tells apart; 0 where there is none."""
+        return self.network.classes if self.network else 0
+
     def logits(self, images: Tensor) -> Tensor:
         """What the classifier says, [B, C]."""
         return self._pass(images, frozenset()).logits

@@ -15,48 +15,24 @@ paper:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from farout.attacks import ATTACKS, Attack
-from farout.networks import Ensemble, Network
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.clean import IMAGES
+from farout.protocols.evasion_plan import EFFORT, Effort, Plan, classifiers, has_maps
 from farout.protocols.evasion_summary import summarise
 from farout.protocols.evasion_tests import Who
 from farout.protocols.named import Named, made
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
-from farout.study.attacking import AttackCell, AttackedImages
-from farout.study.attending import AttentionCell
-from farout.study.cell import Cell, Entry
-from farout.study.predicting import PredictCell
+from farout.study.attacking import AttackCell
+from farout.study.cell import Entry
 from farout.study.results import Results
-from farout.study.scoring import ScoreCell
-from farout.study.sources import ImageSource, NetworkSource, some
 from farout.study.spec import Budget
 from farout.study.study import Study, Trial
-from farout.study.subjects import Subject
 
 DEFAULT = ("pgd", "fgsm", "deepfool", "masked_pgd", "adaptive_pgd", "score_pgd")
-
-
-class Effort(NamedTuple):
-    """What a budget allows; None = all."""
-
-    images: int | None
-    """Test images that are attacked on the classifier."""
-    adaptive: int | None
-    """Test images, and outliers of every set, that are attacked on every detector."""
-    steps: int | None
-    """Of attacks on detectors: a score without a gradient takes many queries for each."""
-
-
-EFFORT: dict[Budget, Effort] = {
-    "quick": Effort(128, 32, 20),
-    "standard": Effort(1_000, 200, None),
-    "full": Effort(None, 1_000, None),
-}
 
 
 @PROTOCOLS.register("evasion")
@@ -95,7 +71,7 @@ class Evasion(Protocol):
             images = trial.inliers.test.about
             if self._on_classifiers and not images.labelled:
                 return f"it makes classifiers err, and the test images of {images.name} have no labels"
-            for network in _classifiers(chosen(trial, self.detectors)).values():
+            for network in classifiers(chosen(trial, self.detectors)).values():
                 for attack in map(self.attacks.__getitem__, self._on_classifiers):
                     if reason := AttackCell(attack, trial.inliers.test, network, None, trial.seed).unsuited():
                         return reason
@@ -124,20 +100,20 @@ class Evasion(Protocol):
 
     def _impossible(self, trial: Trial) -> Iterator[str]:
         """What cannot be had with these detectors, networks and outliers."""
-        networks = _classifiers(chosen(trial, self.detectors))
+        networks = classifiers(chosen(trial, self.detectors))
         if self._on_classifiers and not networks:
             yield f"{', '.join(self._on_classifiers)}: no detector reads a classifier that is known"
         alone = [label for label in self.attacks if label not in self._on_classifiers]
         if alone and not trial.outliers:
             yield f"{', '.join(alone)}: there are no outliers to be turned into inliers"
         for label, network in networks.items():
-            if self.attention and not _has_maps(network.preview()):
+            if self.attention and not has_maps(network.preview()):
                 yield f"attention maps of {label}, which names no blocks or is an ensemble"
 
     def plan(self, study: Study) -> list[Entry]:
         check_chosen(self.detectors, study)
         effort = self.effort(study.budget)
-        entries = [e for t in study.trials for e in _Plan(self, t, effort, IMAGES[study.budget]).entries()]
+        entries = [e for t in study.trials for e in Plan(self, t, effort, IMAGES[study.budget]).entries()]
         if all(entry.tags["role"] == "inliers" for entry in entries):
             raise ValueError(
                 f"protocol evasion: there is nothing that {', '.join(self.attacks)} could attack: attacks on "
@@ -161,97 +137,3 @@ def _check_names(attacks: dict[str, Attack]) -> None:
                 f"an attack cannot be called {label!r}: tables have a column for every attack beside "
                 f"{', '.join(Who._fields)}, and bounds end in _low and _high; give it another label"
             )
-
-
-def _classifiers(subjects: Sequence[Subject]) -> dict[str, NetworkSource]:
-    """By label, the networks that give classes."""
-    found = {s.network: s.classifier for s in subjects}
-    return {label: network for label, network in found.items() if network and network.preview().classes > 1}
-
-
-def _has_maps(network: Network) -> bool:
-    """Is it known which layer shows the network's attention?"""
-    return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
-
-
-class _Plan:
-    """The cells of one trial."""
-
-    def __init__(self, protocol: Evasion, trial: Trial, effort: Effort, most: int | None) -> None:
-        self.protocol, self.trial, self.effort = protocol, trial, effort
-        self.inliers = trial.stressed(trial.inliers.test, most)
-        self.subjects = chosen(trial, protocol.detectors)
-        self.networks = _classifiers(self.subjects)
-
-    def entries(self) -> Iterator[Entry]:
-        """Scores of what there is already, then the attacks, then what everybody says of them."""
-        if not self.networks and not self._alone:
-            return
-        for subject in self.subjects:
-            yield self._entry("inliers", ScoreCell(subject, self.inliers), subject)
-        for label, attack in self.protocol.attacks.items():
-            if attack.against == "classifier":
-                for network in self.networks.values():
-                    yield from self._against_classifier(label, attack, network)
-            elif attack.against == "both":
-                yield from self._against_both(label, self._shortened(attack))
-            else:
-                yield from self._against_detector(label, self._shortened(attack))
-
-    def _shortened(self, attack: Attack) -> Attack:
-        """The attack with no more steps than the budget allows."""
-        steps, most = attack.params.get("steps", 0), self.effort.steps
-        changes: dict[str, Any] = {} if most is None or steps <= most else {"steps": most}
-        return replace(attack, **changes)
-
-    @property
-    def _alone(self) -> bool:
-        """Is there something to attack without a classifier?"""
-        alone = any(attack.against == "detector" for attack in self.protocol.attacks.values())
-        return alone and bool(self.trial.outliers)
-
-    def _against_classifier(self, label: str, attack: Attack, network: NetworkSource) -> Iterator[Entry]:
-        cell = AttackCell(attack, self._some(self.effort.images), network, None, self.trial.seed)
-        images = AttackedImages(cell, self.protocol.rounded)
-        made_on = {"attack": label, "made_on": network.label, "level": str(attack.level)}
-        yield self._entry("attack", cell, None, network=network.label, **made_on)
-        for other in self.networks.values():
-            if other is not network and self.protocol.transfer:
-                yield self._entry("prediction", PredictCell(other, images), None, network=other.label, **made_on)
-        for subject in self.subjects:
-            if self.protocol.transfer or subject.network in ("", network.label):
-                yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
-        if self.protocol.attention and _has_maps(network.preview()):
-            yield self._entry("attention", AttentionCell(cell), None, network=network.label, **made_on)
-
-    def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:
-        """Every detector's own examples, which it alone judges."""
-        for subject in self.subjects:
-            if network := self.networks.get(subject.network):
-                images = self._some(self.effort.adaptive)
-                yield from self._own(label, attack, AttackCell(attack, images, network, subject, self.trial.seed))
-
-    def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
-        """Outliers that every detector shall take for inliers."""
-        for name, source in self.trial.outliers.items():
-            images = self.trial.stressed(source, self.effort.adaptive)
-            for subject in self.subjects:
-                yield self._entry("outliers", ScoreCell(subject, images), subject, outliers=name)
-                cell = AttackCell(attack, images, None, subject, self.trial.seed)
-                yield from self._own(label, attack, cell, outliers=name)
-
-    def _own(self, label: str, attack: Attack, cell: AttackCell, **tags: str) -> Iterator[Entry]:
-        subject = cell.subject
-        assert subject is not None
-        tags |= {"attack": label, "made_on": subject.network, "level": str(attack.level)}
-        yield self._entry("own_attack", cell, subject, **tags)
-        scored = ScoreCell(subject, AttackedImages(cell, self.protocol.rounded))
-        yield self._entry("own_attacked", scored, subject, **tags)
-
-    def _some(self, count: int | None) -> ImageSource:
-        return some(self.inliers, count)
-
-    def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
-        who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what: dict[str, Any] = {"seed": str(self.trial.seed), "outliers": "", "attack": "", "made_on": "", "level": ""}
-        return Entry(self.protocol.name, cell, {"role": role, **who, **what, **tags})

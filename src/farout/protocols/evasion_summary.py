@@ -18,7 +18,7 @@ from farout.protocols.summary import Shown, Summary, Table
 from farout.study.results import Results, Row
 
 TITLE = "Evasion"
-RESAMPLES = 500
+RESAMPLES = 200
 """Bootstrap resamples per interval."""
 BOOTSTRAPPED = {
     "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
@@ -77,8 +77,8 @@ _OWN = (
     "Attacks that know the detector, each made against the one that judges it. Test images that shall be misclassified "
     "and look normal: auroc against the test images as they are, of all attacked images and of the successful ones; "
     "before: the same under an attack on the classifier alone (pgd, or the first). success: wrong afterwards of those "
-    "right before. Outliers that shall look normal: AUROC before and after; success: the score is lower. In brackets "
-    "95 % intervals."
+    "right before. Outliers that shall look normal: AUROC before and after; success: the score is lower. gradient: of "
+    "the score itself, or estimated from queries where it has none. In brackets 95 % intervals."
 )
 _TRANSFER = (
     "Of the images that both networks classify right, the share that an attack on one (made_on) makes the other "
@@ -148,7 +148,8 @@ def _figures(test: Test, chosen: NDArray[np.bool_]) -> Line:
 
 def _own(found: Evaded, test: Test) -> Iterator[Line]:
     about: Line = {**test.who._asdict(), "attack": test.attack, "outliers": test.row.tags["outliers"]}
-    about["images"] = len(test.outliers)
+    estimated = np.asarray(found.results.attribute(test.row, "estimated")).any()
+    about |= {"images": len(test.outliers), "gradient": "estimated" if estimated else "own"}
     success = np.asarray(found.results.attribute(test.row, "success"))
     if about["outliers"]:
         before = next((row for row in found.rows("outliers") if _same(row, test.row)), None)

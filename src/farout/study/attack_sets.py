@@ -12,7 +12,8 @@ from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.writing.whole import read_facts, write_facts, write_npz
 from farout.study import engine
-from farout.study.attacking import AttackCell, AttackedImages, AttackedSet
+from farout.study.attacked import AttackedImages, AttackedSet
+from farout.study.attacking import AttackCell
 from farout.study.engine import Watcher
 from farout.study.store import Store
 

@@ -1,27 +1,24 @@
-"""The cell that attacks images, and the attacked images as a set that detectors score."""
+"""The cell that attacks images and judges what comes of it."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from numpy.typing import NDArray
 
 from farout.attacks.attack import Attack
 from farout.attacks.attacking import Attacked, attacked
 from farout.attacks.victim import Victim
-from farout.core import ImageSet, as_images, places
+from farout.core import as_images
 from farout.detectors.table import Table
-from farout.identity import digest
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
-from farout.study.sources import About, ImageSource, NetworkSource
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.subjects import Subject
 from farout.study.thumbnails import EXAMPLES, thumbnails
@@ -60,10 +57,6 @@ class AttackCell(Cell):
         return tuple(need for source in (self.network, self.subject, self.images) if source for need in source.requires)
 
     @property
-    def group(self) -> str:
-        return self.id
-
-    @property
     def title(self) -> str:
         return f"attack {self.images.about.name} on {self.on} by {self.attack.label}"
 
@@ -84,7 +77,7 @@ class AttackCell(Cell):
             return None
         name, images = self.attack.label, self.images.about.name
         classes, labels = self.network.preview().classes, self.images.load().labels
-        least = getattr(self.attack, "least_classes", 2)
+        least = self.attack.least_classes
         if classes < least:
             return f"{name} needs a network with at least {least} classes, and {self.network.label} has {classes}"
         if labels is None:
@@ -135,7 +128,7 @@ class AttackWork(Work):
         return AttackJob(self, store, device)
 
 
-class AttackJob(Job):
+class AttackJob(SingleJob[AttackCell]):
     """Attacks chunk by chunk; an image's fate depends on its place alone."""
 
     def __init__(self, work: AttackWork, store: Store, device: torch.device) -> None:
@@ -150,20 +143,11 @@ class AttackJob(Job):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         order = range(chunk.start, chunk.stop)
-        images, left = as_images(self.images.batch(order), self.device), self.work.cost(chunk)
-
-        def passed(count: int) -> None:
-            nonlocal left
-            count = min(count, left)
-            left -= count
-            progress(count)
-
+        images = as_images(self.images.batch(order), self.device)
         labels = torch.zeros(len(images), dtype=torch.int64)
         if self.images.labels is not None:
             labels = torch.from_numpy(self.images.labels[chunk.start : chunk.stop])
-        victim = replace(self.victim, passed=passed)
-        found = attacked(self.cell.attack, victim, images, labels, order, self.cell.seed)
-        progress(left)
+        found = attacked(self.cell.attack, self.victim, images, labels, order, self.cell.seed, progress)
         return {field.name: getattr(found, field.name).numpy() for field in fields(found)}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
@@ -172,13 +156,7 @@ class AttackJob(Job):
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {field.name for field in fields(Attacked)} <= results.keys()
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
-        try:
-            yield self.cell.id, self._record()
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
-
-    def _record(self) -> Record:
+    def record(self) -> Record:
         columns = {name: self.found.column(name).numpy() for name in JUDGED}
         images = self.found.column("images").numpy()
         files = {
@@ -197,59 +175,3 @@ class AttackJob(Job):
 
 def _save(path: Path, images: NDArray[np.float32]) -> None:
     np.save(path, images)
-
-
-@dataclass(frozen=True)
-class AttackedImages(ImageSource):
-    """The images that an attack has left, with what became of each as attributes."""
-
-    attack: AttackCell
-    rounded: bool = False
-    """To 8 bits, as a file would hold them."""
-
-    @cached_property
-    def portable(self) -> bool:  # type: ignore[override]
-        return self.attack.work([self.attack]).portable
-
-    @property
-    def requires(self) -> tuple[Cell, ...]:
-        return (self.attack,)
-
-    @cached_property
-    def about(self) -> About:
-        of = self.attack.images.about
-        name = f"{of.name} attacked on {self.attack.on} by {self.attack.attack.label}"
-        name += " in 8 bits" if self.rounded else ""
-        print_ = digest(["attacked", self.attack.id, self.rounded])
-        return About(name, print_, of.total, of.shape, of.classes, of.labelled)
-
-    def load(self) -> ImageSet:
-        raise RuntimeError("these images are there only once the attack has run: use open(store)")
-
-    def open(self, store: Store) -> ImageSet:
-        return AttackedSet(self, store)
-
-
-class AttackedSet(ImageSet):
-    """Attacked images, read from the store when they are asked for."""
-
-    def __init__(self, source: AttackedImages, store: Store) -> None:
-        clean, cell = source.attack.images.open(store), source.attack.id
-        self.name, self.shape, self._print = source.about.name, source.about.shape, source.about.fingerprint
-        self.labels, self.classes = clean.labels, clean.classes
-        self.attributes = {name: store.column(cell, name) for name in JUDGED}
-        if source.rounded:
-            known = self.attributes
-            self.attributes = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
-        self._images = np.load(store.path(cell) / IMAGES, mmap_mode="r")
-        self._rounded = source.rounded
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def batch(self, indices: ArrayLike) -> Tensor:
-        images = torch.from_numpy(self._images[places(indices, len(self))])
-        return images.mul(255).round_().div_(255) if self._rounded else images
-
-    def _fingerprint(self) -> str:
-        return self._print

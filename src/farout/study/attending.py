@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +13,9 @@ import torch
 from farout.attention import attention_shift
 from farout.core import as_images
 from farout.networks.network import Network
-from farout.study.attacking import AttackCell, AttackedImages
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.attacked import AttackedImages
+from farout.study.attacking import AttackCell
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources import NetworkSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.thumbnails import EXAMPLES, thumbnails
@@ -44,10 +44,6 @@ class AttentionCell(Cell):
         return (self.attack,)
 
     @property
-    def group(self) -> str:
-        return self.id
-
-    @property
     def title(self) -> str:
         return f"attention of {self.network.label} under {self.attack.attack.label}"
 
@@ -70,7 +66,7 @@ class AttentionWork(Work):
         return AttentionJob(self.cells[0], store, device)
 
 
-class AttentionJob(Job):
+class AttentionJob(SingleJob[AttentionCell]):
     """Maps chunk by chunk; those of the first images are kept to be shown."""
 
     def __init__(self, cell: AttentionCell, store: Store, device: torch.device) -> None:
@@ -101,13 +97,7 @@ class AttentionJob(Job):
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return set(COLUMNS) <= results.keys()
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
-        try:
-            yield self.cell.id, self._record()
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
-
-    def _record(self) -> Record:
+    def record(self) -> Record:
         columns = {"index": np.arange(len(self.before)), **self.columns}
         columns |= {name: self.after.attributes[name] for name in ("clean_correct", "success")}
         files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples())}

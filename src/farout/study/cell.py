@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -41,9 +42,10 @@ class Cell(ABC):
         return ()
 
     @property
-    @abstractmethod
     def group(self) -> str:
-        """Cells of one group are computed by one sweep: they share their images and their forward pass."""
+        """Cells of one group are computed by one sweep: they share their images and their forward pass. By default a
+        cell is alone."""
+        return self.id
 
     @property
     @abstractmethod
@@ -53,6 +55,9 @@ class Cell(ABC):
     @abstractmethod
     def work(self, cells: Sequence[Any]) -> Work:
         """The work that computes these cells of the group."""
+
+
+C = TypeVar("C", bound=Cell)
 
 
 class Entry(NamedTuple):
@@ -99,6 +104,22 @@ class Job(ABC):
     @abstractmethod
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         """The record of every cell, one after the other, or the traceback of what went wrong with it."""
+
+
+class SingleJob(Job, Generic[C]):
+    """Work on one cell."""
+
+    cell: C
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What has become of it."""
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        try:
+            yield self.cell.id, self.record()
+        except Exception:
+            yield self.cell.id, traceback.format_exc()
 
 
 @dataclass(frozen=True)
@@ -152,9 +173,9 @@ class Work(ABC):
         return sum(map(self.cost, self.chunks))
 
 
-def reason(traceback: str) -> str:
+def reason(told: str) -> str:
     """The line of a traceback that names the error: the first after its last frame."""
-    lines = traceback.strip().splitlines()
+    lines = told.strip().splitlines()
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
     after = lines[frames[-1] :] if frames else lines
     return next(line for line in after if not line.startswith(" "))
@@ -165,9 +186,9 @@ def error_key(cell: Cell) -> str:
     return f"error:{cell.id}"
 
 
-def encode_error(traceback: str) -> NDArray[np.uint8]:
+def encode_error(told: str) -> NDArray[np.uint8]:
     """A traceback as an array, so that it is kept with the results of its chunk."""
-    return np.frombuffer(traceback.encode(), dtype=np.uint8)
+    return np.frombuffer(told.encode(), dtype=np.uint8)
 
 
 def decode_error(array: NDArray[np.uint8]) -> str:

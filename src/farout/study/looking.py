@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from farout import rng
 from farout.core import Activations, ImageSet, PostHoc, as_images, as_scores, finite
 from farout.detectors.passes import forward, look
 from farout.detectors.table import Table, columns_of
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.fitting import MEMBER, STATE, FitCell, Part
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
@@ -97,7 +96,7 @@ class LookWork(Work):
         return LookJob(self.cells[0], store, device)
 
 
-class LookJob(Job):
+class LookJob(SingleJob[LookCell]):
     """Looks at the images as the detector does; then lets it learn, and scores the validation split."""
 
     def __init__(self, cell: LookCell, store: Store, device: torch.device) -> None:
@@ -123,13 +122,7 @@ class LookJob(Job):
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return bool(results)
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
-        try:
-            yield self.cell.id, self._record()
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
-
-    def _record(self) -> Record:
+    def record(self) -> Record:
         inliers = self._seen("val")
         if "outliers" in self.images:
             outliers = self._seen("outliers")

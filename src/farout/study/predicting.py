@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 
 from farout.detectors.passes import forward
 from farout.networks.network import Network
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store, score_table
 
@@ -39,10 +38,6 @@ class PredictCell(Cell):
         return (*self.network.requires, *self.images.requires)
 
     @property
-    def group(self) -> str:
-        return self.id
-
-    @property
     def title(self) -> str:
         return f"classify {self.images.about.name} by {self.network.label}"
 
@@ -65,7 +60,7 @@ class PredictWork(Work):
         return PredictJob(self.cells[0], store, device)
 
 
-class PredictJob(Job):
+class PredictJob(SingleJob[PredictCell]):
     """Predicts chunk by chunk."""
 
     def __init__(self, cell: PredictCell, store: Store, device: torch.device) -> None:
@@ -90,11 +85,8 @@ class PredictJob(Job):
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return "prediction" in results
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
+    def record(self) -> Record:
         columns: Arrays = {"index": np.arange(len(self.found)), "prediction": self.found}
         if self.images.labels is not None:
             columns["label"] = self.images.labels
-        try:
-            yield self.cell.id, Record({"images": len(self.found)}, {"scores.parquet": score_table(columns)})
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
+        return Record({"images": len(self.found)}, {"scores.parquet": score_table(columns)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,7 @@ from farout.core import ImageSet
 from farout.search.objective import Judge, objective, spread
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.scoring import ScoreCell
 from farout.study.sources import ImageSource
 from farout.study.store import Store, array_file, score_table
@@ -68,10 +67,6 @@ class SearchCell(Cell):
     @property
     def requires(self) -> tuple[Cell, ...]:
         return (*self.subject.requires, *(self.images.requires if self.images else ()), self.reference)
-
-    @property
-    def group(self) -> str:
-        return self.id
 
     @property
     def title(self) -> str:
@@ -132,7 +127,7 @@ def _travels(cell: SearchCell) -> bool:
         return False
 
 
-class SearchJob(Job):
+class SearchJob(SingleJob[SearchCell]):
     """Runs chains; a chunk that is interrupted goes on from the step where it was last kept."""
 
     def __init__(self, work: SearchWork, store: Store, device: torch.device) -> None:
@@ -215,13 +210,7 @@ class SearchJob(Job):
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {*PER_CHAIN, *LATENTS} <= results.keys()
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
-        try:
-            yield self.cell.id, self._record()
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
-
-    def _record(self) -> Record:
+    def record(self) -> Record:
         parts = [self.found[start] for start in sorted(self.found)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in PER_CHAIN}
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in LATENTS}
