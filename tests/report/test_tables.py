@@ -30,8 +30,8 @@ def shown(**columns: list[object]) -> dict[str, list[str]]:
         (1.0, "1.000"),
         (0.99951, "1.000"),
         (1e-3, "0.001"),
-        (4.4e-4, "4e-04"),
-        (1e-300, "1e-300"),
+        (4.4e-4, "0.000"),
+        (6e-4, "0.001"),
         (-0.25, "-0.250"),
         (float("nan"), "–"),
         (12, "12"),
@@ -40,6 +40,13 @@ def shown(**columns: list[object]) -> dict[str, list[str]]:
 )
 def test_a_value_as_printed(value: object, printed: str) -> None:
     assert shown(x=[value]) == {"x": [printed]}
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"), [(4.4e-4, "4e-04"), (1e-300, "1e-300"), (0.0, "0.000"), (0.04, "0.040")]
+)
+def test_a_p_value_keeps_its_order(value: float, printed: str) -> None:
+    assert shown(p_vs_best=[value]) == {"p_vs_best": [printed]}
 
 
 def test_an_interval_stands_beside_its_value() -> None:

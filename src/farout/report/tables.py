@@ -50,14 +50,14 @@ def _missing(results: Results) -> list[str]:
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
+    """Columns as printed: three digits (p-values: an exponent), an interval beside its value, columns that say nothing left out."""
     columns: dict[str, list[str]] = {}
     for name in map(str, frame.columns):
         if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:
             continue
         if name in ("network", "seed") and frame[name].nunique() == 1:
             continue
-        values = [_number(value) for value in frame[name]]
+        values = [_number(value, small=name.startswith("p_")) for value in frame[name]]
         if f"{name}_low" in frame:
             bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
             intervals = ["" if a != a else f" [{_number(a)}, {_number(b)}]" for a, b in bounds]
@@ -90,10 +90,13 @@ def latex(table: Table) -> str:
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def _number(value: object) -> str:
-    if isinstance(value, float):
-        return "–" if value != value else f"{value:.3f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.0e}"
-    return str(value)
+def _number(value: object, small: bool = False) -> str:
+    """Three digits; of `small` numbers, as p-values are, the order of those below .001."""
+    if not isinstance(value, float):
+        return str(value)
+    if value != value:
+        return "–"
+    return f"{value:.0e}" if small and 0 < abs(value) < 1e-3 else f"{value:.3f}"
 
 
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
