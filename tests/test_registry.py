@@ -134,3 +134,7 @@ def test_a_thing_that_needs_more_than_its_name_says_what():
     assert registry.create("joined", of=["a", "b"]) == "a-b"
     with pytest.raises(TypeError, match="thing 'joined' cannot be had by its name alone: give of too"):
         registry.create("joined", glue="+")
+
+
+def test_what_was_begun_is_nearer_than_what_looks_alike() -> None:
+    assert "Did you mean 'epsilon'" in str(unknown("parameter", "eps", ["steps", "epsilon"]))

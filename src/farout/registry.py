@@ -21,7 +21,8 @@ class UnknownName(KeyError, ValueError):
 def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     """The error for an unknown name: what was got, the nearest known name, all known names."""
     known = sorted(known)
-    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    begun = [one for one in known if len(str(name)) > 1 and one.startswith(str(name))]
+    nearest = begun or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
 

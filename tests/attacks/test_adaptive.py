@@ -230,7 +230,7 @@ def test_what_becomes_of_an_image_does_not_depend_on_its_batch(kind: Any, black:
 def test_settings_that_make_no_sense_and_no_images_at_all() -> None:
     with pytest.raises(ValueError, match="even"):
         ScorePGD(queries=5)
-    with pytest.raises(ValueError, match="epsilon must be at least 0"):
+    with pytest.raises(ValueError, match="epsilon must be a number from 0 to 1"):
         AdaptivePGD(epsilon=-0.1)
     with pytest.raises(ValueError, match="reach must be positive"):
         AdaptivePGD(reach=0)

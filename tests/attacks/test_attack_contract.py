@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -211,3 +212,15 @@ def test_all_are_known_by_name():
     assert {"fgsm", "pgd", "masked_pgd", "deepfool", "apgd_ce", "apgd_t"} <= set(attacks.names())
     assert all(attack.name == name for name, attack in made.items())
     assert attacks.create("pgd", epsilon=0.1).label == "pgd(epsilon=0.1)"
+
+
+@pytest.mark.parametrize(("epsilon", "number"), [("8/255", 8 / 255), ("0.1", 0.1), (1, 1.0), (None, None)])
+def test_epsilon_may_be_a_fraction(epsilon: Any, number: float | None) -> None:
+    assert ATTACKS.create("pgd", epsilon=epsilon).params["epsilon"] == number
+
+
+@pytest.mark.parametrize("name", ["fgsm", "pgd", "masked_pgd", "apgd_ce", "adaptive_pgd", "score_pgd"])
+@pytest.mark.parametrize(("epsilon", "said"), [(8, "did you mean 8/255"), ("a", "got 'a'"), (-0.1, "from 0 to 1")])
+def test_an_epsilon_that_is_no_share_of_the_pixels_range(name: str, epsilon: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ATTACKS.create(name, epsilon=epsilon)

@@ -42,9 +42,7 @@ def test_a_value_as_printed(value: object, printed: str) -> None:
     assert shown(x=[value]) == {"x": [printed]}
 
 
-@pytest.mark.parametrize(
-    ("value", "printed"), [(4.4e-4, "4e-04"), (1e-300, "1e-300"), (0.0, "0.000"), (0.04, "0.040")]
-)
+@pytest.mark.parametrize(("value", "printed"), [(4.4e-4, "4e-04"), (1e-300, "1e-300"), (0.0, "0.000"), (0.04, "0.040")])
 def test_a_p_value_keeps_its_order(value: float, printed: str) -> None:
     assert shown(p_vs_best=[value]) == {"p_vs_best": [printed]}
 

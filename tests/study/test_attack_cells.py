@@ -266,3 +266,22 @@ def test_passes_add_up_however_many_there_were(
     engine.run([made], Store(tmp_path).open(), watcher=watcher)
     assert sum(told) == watcher.expected == COUNT * made.passes
     assert len(told) > 3
+
+
+def test_a_default_spelled_out_gives_the_same_images(network: farout.Network, images: farout.ImageSet) -> None:
+    first, second = (
+        farout.attack("pgd", network, images.limit(5), steps=2, **given) for given in ({}, {"epsilon": 8 / 255})
+    )
+    assert torch.equal(first.images, second.images)
+
+
+def test_wrong_detectors(network: farout.Network, images: farout.ImageSet) -> None:
+    with pytest.raises(ValueError, match="got str"):
+        farout.attack("adaptive_pgd", network, images, detector="knn")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="against the classifier alone"):
+        farout.attack("pgd", network, images, detector=farout.detectors.MSP())
+
+
+def test_images_by_name(network: farout.Network) -> None:
+    with pytest.raises(ValueError, match="unknown data set 'toi'"):
+        farout.attack("fgsm", network, "toi")

@@ -13,7 +13,7 @@ from torch import Tensor
 from farout.attacks.ascent import Loss, ascend
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import ball, check_epsilon, checked, fooled, odds, scattered
+from farout.attacks.gradients import as_epsilon, ball, checked, fooled, odds, scattered
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count
 from farout.detectors.passes import with_gradients
@@ -37,7 +37,7 @@ class APGD(Attack):
     """How often it sets out from a random point of the ball."""
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        self.epsilon = as_epsilon(self.epsilon)
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)
 

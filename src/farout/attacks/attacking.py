@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
 from farout.core import Detector, ImageSet, PostHoc, as_images, chunks
+from farout.data import load
 from farout.detectors.panel import Member
 from farout.detectors.passes import with_gradients
-from farout.identity import canonical
 from farout.networks.network import Network
 from farout.watch import watching
 
@@ -87,12 +88,15 @@ def attack(
     """Attack images and judge what comes of it: `farout.attack("pgd", network, images, labels, epsilon=4 / 255)`.
 
     network: None for an attack on a detector alone that reads images by itself.
-    images: [N, C, H, W] in [0, 1], or an `ImageSet`, which brings its labels along.
+    images: [N, C, H, W] in [0, 1], or an `ImageSet` or its name, which brings its labels along.
     detector: a fitted one, for attacks that go against it (adaptive_pgd, score_pgd): `panel["knn"]`.
-    What is random depends on the seed and on an image's index. A terminal shows a bar.
+    What is random depends on the seed and on an image's index, so that attacks that differ in a setting can be paired.
+    A terminal shows a bar.
     """
     chosen = _chosen(name, params)
     victim = _victim(chosen, network, detector)
+    if isinstance(images, str | Path):
+        images = load(images)
     if isinstance(images, ImageSet):
         labels = images.labels if labels is None else labels
     else:
@@ -125,8 +129,7 @@ def attacked(
     """
     images = as_images(images, victim.network.device if victim.network else images.device).clamp(0, 1)
     labels = labels.to(images.device)
-    settings = canonical(attack.params)
-    rngs = [rng.generator(seed, attack.name, settings, index) for index in indices]
+    rngs = [rng.generator(seed, attack.name, index) for index in indices]
     passes = _Passes(len(images) * attack.passes(victim.classes), progress)
     with victim.network.evaluating() if victim.network else nullcontext():
         with with_gradients():
@@ -187,8 +190,13 @@ def _victim(attack: Attack, network: Network | None, detector: PostHoc | Detecto
         raise TypeError(f"expected a farout.Network, got {type(network).__name__}: wrap it first")
     if network is None and (attack.against != "detector" or isinstance(detector, PostHoc)):
         raise ValueError(f"{attack.name} on {getattr(detector, 'name', 'a classifier')} needs the network, got None")
-    if attack.against != "classifier" and detector is None:
-        raise ValueError(f"{attack.name} goes against a detector, and none was given: attack(…, detector=…)")
+    if attack.against != "classifier" and not isinstance(detector, PostHoc | Detector):
+        got = "none was given" if detector is None else f"got {type(detector).__name__}"
+        raise ValueError(f"{attack.name} goes against a detector, {got}: attack(…, detector=panel['knn'])")
+    if attack.against == "classifier" and detector is not None:
+        raise ValueError(
+            f"{attack.name} goes against the classifier alone: leave out detector=, or choose adaptive_pgd"
+        )
     if isinstance(detector, Member) and detector.panel.network is network:
         return Victim(network, detector.panel.detectors[detector.name])
     return Victim(network, detector)

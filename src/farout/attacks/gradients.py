@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Literal
 
 import torch
@@ -98,10 +99,18 @@ def checked(victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch
         return labels.to(images.device, torch.int64, copy=True)
 
 
-def check_epsilon(epsilon: float | None) -> None:
-    """The bound is left to the image's size, or a number of at least 0."""
-    if epsilon is not None and not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be at least 0 and finite (pixels are in [0, 1]), or None, got {epsilon}")
+def as_epsilon(epsilon: float | str | None) -> float | None:
+    """The bound as a number from 0 to 1, which study files may write as "8/255"; None leaves it to the image's size."""
+    if epsilon is None:
+        return None
+    try:
+        found = float(Fraction(epsilon)) if isinstance(epsilon, str) else float(epsilon)
+    except (TypeError, ValueError, ZeroDivisionError):
+        found = math.nan
+    if not 0 <= found <= 1:
+        meant = f"; did you mean {epsilon}/255?" if 1 < found <= 255 else ""
+        raise ValueError(f"epsilon must be a number from 0 to 1, as pixels are, or None, got {epsilon!r}{meant}")
+    return found
 
 
 def check_loss(loss: str) -> None:

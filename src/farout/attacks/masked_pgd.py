@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.attacks.attack import SMALL, Attack
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import Climbed, ball, check_epsilon, check_loss, checked, climb
+from farout.attacks.gradients import Climbed, as_epsilon, ball, check_loss, checked, climb
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count, check_positive
 from farout.detectors.passes import with_gradients
@@ -27,8 +27,8 @@ class MaskedPGD(Attack):
     name = "masked_pgd"
     side: int | None = None
     """Of the patch, in pixels; 8 for images up to 64 px, 60 for larger ones unless given."""
-    epsilon: float = 1.0
-    """Bound on the change of a pixel of the patch; 1 is none."""
+    epsilon: float | None = 1.0
+    """Bound on the change of a pixel of the patch; 1 or None is none."""
     step: float = 0.01
     steps: int = 40
     loss: Climbed = "cross_entropy"
@@ -37,7 +37,7 @@ class MaskedPGD(Attack):
     def __post_init__(self) -> None:
         if self.side is not None:
             check_count("side", self.side)
-        check_epsilon(self.epsilon)
+        self.epsilon = as_epsilon(self.epsilon)
         check_positive("step", self.step)
         check_count("steps", self.steps)
         check_loss(self.loss)
@@ -46,7 +46,10 @@ class MaskedPGD(Attack):
         labels = checked(victim, images, labels, rngs)
         outside = self.outside(images, rngs)
         with with_gradients():
-            low, high = (torch.where(outside, images, bound) for bound in ball(images, self.epsilon))
+            low, high = (
+                torch.where(outside, images, bound)
+                for bound in ball(images, 1.0 if self.epsilon is None else self.epsilon)
+            )
             start = images.detach().clone()
             return climb(victim, self.loss, start, labels, (low, high), self.step, self.steps)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import Climbed, ball, check_epsilon, check_loss, checked, climb, scattered
+from farout.attacks.gradients import Climbed, as_epsilon, ball, check_loss, checked, climb, scattered
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count, check_positive
 from farout.detectors.passes import with_gradients
@@ -36,7 +36,7 @@ class PGD(Attack):
     """As published, in float32, which loses the way where the classifier is sure; "odds" does not, and fools more."""
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        self.epsilon = as_epsilon(self.epsilon)
         check_count("steps", self.steps)
         check_loss(self.loss)
         if self.step is not None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import Sight
-from farout.attacks.gradients import ball, check_epsilon, scattered
+from farout.attacks.gradients import as_epsilon, ball, scattered
 from farout.attacks.victim import Victim
 from farout.detectors.checks import check_count, check_positive
 from farout.detectors.passes import with_gradients
@@ -56,7 +56,7 @@ class Descent(Attack):
     """Standard deviation of a pixel's change in these."""
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        self.epsilon = as_epsilon(self.epsilon)
         check_count("steps", self.steps)
         check_count("queries", self.queries)
         if self.queries % 2:

@@ -53,7 +53,8 @@ class Evasion(Protocol):
         detectors: Sequence[str] | None = None,
     ) -> None:
         """attacks: by name or with settings ({name: pgd, epsilon: 0.0157, label: weak}).
-        images, adaptive_images: as many are attacked, where the budget allows it; its own by default.
+        images: as many are attacked, where the budget allows it; its own by default. adaptive_images: as many of these,
+        and as many outliers of every set, are attacked on every detector.
         rounded: show detectors the examples in 8 bits. transfer: show them to all networks' detectors.
         attention: measure how far the classifier's attention moves. detectors: labels of those to be tested.
         """

@@ -30,7 +30,7 @@ class Effort(NamedTuple):
     images: int | None
     """Test images that are attacked on the classifier."""
     adaptive: int | None
-    """Test images, and outliers of every set, that are attacked on every detector."""
+    """Of these test images, and outliers of every set, that are attacked on every detector."""
     steps: int | None
     """Of attacks on detectors: a score without a gradient takes many queries for each."""
 
@@ -107,8 +107,10 @@ class Plan:
         """Every detector's own examples, which it alone judges."""
         for subject in self.subjects:
             if network := self.networks.get(subject.network):
-                images = self._some(self.effort.adaptive)
-                yield from self._own(label, attack, AttackCell(attack, images, network, subject, self.trial.seed))
+                pool = self._some(self.effort.images)
+                images = some(pool, self.effort.adaptive)
+                cell = AttackCell(attack, images, network, subject, self.trial.seed)
+                yield from self._own(label, attack, cell, pool=str(pool.about.total))
 
     def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
         """Outliers that every detector shall take for inliers."""
@@ -132,5 +134,5 @@ class Plan:
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what: dict[str, Any] = {"seed": str(self.trial.seed), "outliers": "", "attack": "", "made_on": "", "level": ""}
-        return Entry(self.protocol.name, cell, {"role": role, **who, **what, **tags})
+        what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool"), "")
+        return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})

@@ -76,9 +76,9 @@ _DETECTION = (
 _OWN = (
     "Attacks that know the detector, each made against the one that judges it. Test images that shall be misclassified "
     "and look normal: auroc against the test images as they are, of all attacked images and of the successful ones; "
-    "before: the same under an attack on the classifier alone (pgd, or the first). success: wrong afterwards of those "
-    "right before. Outliers that shall look normal: AUROC before and after; success: the score is lower. gradient: of "
-    "the score itself, or estimated from queries where it has none. In brackets 95 % intervals."
+    "before: the same images under an attack on the classifier alone (pgd, or the first). success: wrong afterwards of "
+    "those right before. Outliers that shall look normal: AUROC before and after; success: the score is lower. "
+    "gradient: of the score itself, or estimated from queries where it has none. In brackets 95 % intervals."
 )
 _TRANSFER = (
     "Of the images that both networks classify right, the share that an attack on one (made_on) makes the other "
@@ -162,7 +162,8 @@ def _own(found: Evaded, test: Test) -> Iterator[Line]:
     correct = np.asarray(found.results.attribute(test.row, "clean_correct"))
     line = about | _bounds("success", _share(success[correct]))
     if usual := _usual(found, test):
-        line |= _bounds("before", copied_auroc(usual.inliers, usual.outliers, usual.places).share())
+        same = test.within(len(usual.outliers))
+        line |= _bounds("before", copied_auroc(usual.inliers, usual.outliers[same], usual.places[same]).share())
     line |= _bounds("auroc", copied_auroc(test.inliers, test.outliers, test.places).share())
     if test.successful.any():
         chosen = test.successful

@@ -69,7 +69,12 @@ class Test:
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """Which inliers were attacked."""
-        return rng.some(len(self.inliers), len(self.outliers))
+        pool = int(self.row.tags["pool"] or len(self.outliers))
+        return rng.some(len(self.inliers), pool)[self.within(pool)]
+
+    def within(self, pool: int) -> NDArray[np.int64]:
+        """The places of the attacked images among so many that were attacked on the classifier."""
+        return rng.some(pool, len(self.outliers))
 
     @cached_property
     def successful(self) -> NDArray[np.bool_]:

@@ -50,7 +50,7 @@ def _missing(results: Results) -> list[str]:
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as printed: three digits (p-values: an exponent), an interval beside its value, columns that say nothing left out."""
+    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
     columns: dict[str, list[str]] = {}
     for name in map(str, frame.columns):
         if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:

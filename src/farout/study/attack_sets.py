@@ -24,12 +24,18 @@ def write(
 ) -> dict[str, Any]:  # fmt: skip
     """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
     it is. What lies there already of the same attack is left as it is. Work under way lies in OUT/.NAME.unfinished."""
+    if out.is_file():
+        raise ValueError(f"{out} is a file; expected a folder for the set with --out")
     target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
     store = Store(out / f".{cell.attack.name}.unfinished")
     if target.exists() or manifest.exists():
         facts = read_facts(manifest) if manifest.exists() else {}
         if facts.get("id") != cell.id:
-            raise ValueError(f"{target} holds another set (see {manifest.name}); choose another folder with --out")
+            other = ", ".join(key for key, value in _identity(cell).items() if facts.get(key) != value)
+            raise ValueError(
+                f"{target} holds another set (other {other or 'version'}; see {manifest.name}); choose another folder "
+                "with --out"
+            )
         if target.exists():
             store.remove()  # a call that was killed may have left it
             return facts
@@ -46,16 +52,24 @@ def write(
     return facts
 
 
+def _identity(cell: AttackCell) -> dict[str, Any]:
+    """What tells the set from others, for people."""
+    return {
+        "attack": cell.attack.identity(),
+        "network": cell.network and {"label": cell.network.label, "identity": cell.network.identity()},
+        "fingerprint": cell.images.about.fingerprint,
+        "seed": cell.seed,
+    }
+
+
 def _facts(cell: AttackCell, images: AttackedSet) -> dict[str, Any]:
     known = images.attributes
     correct = known["clean_correct"]
     return {
         "id": cell.id,
         "name": images.name,
-        "attack": cell.attack.identity(),
-        "network": cell.network and {"label": cell.network.label, "identity": cell.network.identity()},
-        "fingerprint": cell.images.about.fingerprint,
-        "seed": cell.seed,
+        **_identity(cell),
+        "largest_change": float(known["linf"].max()),
         "images": len(images),
         "clean_correct": int(correct.sum()),
         "wrong_before_rounding": int(known["before_rounding"].sum()),
