@@ -177,7 +177,7 @@ def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
         name = Path(spec.name).name.removesuffix(".npz")
         label = spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
         if label in sources:
-            raise ValueError(f"two outlier sets are called {label!r}; give each a label:")
+            raise ValueError(f"two outlier sets are called {label!r}; give each a label: {{name: …, label: another}}")
         sources[label] = NamedImages(spec)
     return sources
 
