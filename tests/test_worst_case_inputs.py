@@ -202,6 +202,8 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "search": ({"method": "mhh"}, ValueError, "unknown search 'mhh'. Did you mean 'mh'?"),
     "search class": ({"method": MetropolisHastings}, TypeError, r"make one: MetropolisHastings\(…\)"),
     "steps": ({"steps": 0}, ValueError, "steps must be a whole number of at least 1, got 0"),
+    "seed": ({"seed": "a"}, TypeError, "a seed must be a whole number, got 'a'"),
+    "device": ({"device": "gpu"}, ValueError, "cannot run on device 'gpu': "),
     "uint8": ({"base": torch.zeros(2, 3, 4, 4, dtype=torch.uint8)}, TypeError, "base: .*uint8; divide 8-bit images by"),
     "base nan": ({"base": HOLED}, ValueError, "base: 1 of 384 values are NaN or infinite"),
     "empty": ({"base": images(0)}, ValueError, "base is empty"),

@@ -422,3 +422,11 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
             raise ValueError(f"expected images in [0, 1], got {got}")
     return tensor
+
+
+def as_device(device: str | torch.device) -> torch.device:
+    """Where tensors can be made; an error where they cannot."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"cannot run on device {str(device)!r}: {str(error).splitlines()[0]}") from error

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pandas as pd
-import torch
 
+from farout.core import as_device
 from farout.plugins import load_plugin
 from farout.protocols import cuts, plan
 from farout.registry import unknown
@@ -87,7 +87,7 @@ def run(
         study = from_spec(study)
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
-    _check_device(device)
+    as_device(device)  # before the plan, which may take a while
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
@@ -98,10 +98,3 @@ def run(
         write_plan(store, study, entries)
         result.outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
     return result
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"cannot run on device {device!r}: {str(error).splitlines()[0]}") from error

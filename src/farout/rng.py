@@ -16,6 +16,8 @@ def seed_of(seed: int, *path: str | int) -> int:
     Steps are hashed with their type and length, so ("a", "bc") and ("ab", "c"), or 1 and "1", differ; numpy's
     integers count as integers.
     """
+    if not hasattr(seed, "__index__"):
+        raise TypeError(f"a seed must be a whole number, got {seed!r}")
     steps = "".join(map(_step, (operator.index(seed), *path)))
     return int.from_bytes(hashlib.sha256(steps.encode()).digest()[:8], "big") >> 1
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.core import Detector, chunks
+from farout.core import Detector, as_device, chunks
 from farout.detectors.panel import Panel
 from farout.given import Base, Bases, Inliers, Opponent, bases, got, opponent, standard
 from farout.registry import Registry
@@ -99,7 +99,7 @@ def worst_case(
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
     foe, varied = opponent(detector), bases(hunted, base)
-    place = torch.device(device or foe.device or varied.device or "cpu")
+    place = as_device(device or foe.device or varied.device or "cpu")
     std = standard(foe, inliers, varied, seed, place)
     with watching() as bar:
         pieces = list(_pieces(_Hunt(foe, varied, search.scaled(std), steps, seed, place), bar))

@@ -31,7 +31,7 @@ def attack(
         int | None, typer.Option(min=1, help="Side of the images the network takes.", show_default="that of INPUT")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, may be repeated: --set epsilon=0.0157.")
+        list[str] | None, typer.Option("--set", help="A setting, may be repeated: --set epsilon=4/255.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
@@ -67,14 +67,14 @@ def attack(
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
-    """`epsilon=0.0157` as {"epsilon": 0.0157}."""
+    """`epsilon=4/255` as {"epsilon": "4/255"}; numbers become numbers."""
     import yaml
 
     settings = {}
     for item in given:
         key, sign, value = item.partition("=")
         if not sign or not key:
-            raise ValueError(f"--set takes NAME=VALUE, such as epsilon=0.0157, got {item!r}")
+            raise ValueError(f"--set takes NAME=VALUE, such as epsilon=4/255, got {item!r}")
         settings[key] = yaml.safe_load(value)
     return settings
 

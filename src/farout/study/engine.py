@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from farout.core import as_device
 from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work, reason
 from farout.study.store import Store
 from farout.study.workers import Pool, worker_pool
@@ -79,7 +80,7 @@ def run(
     works = grouped([cell for cell in everything if cell.id not in present])
     watcher = watcher or Silent()
     watcher.total(sum(work.total_cost for work in works))
-    target = torch.device(device)
+    target = as_device(device)
     use_pool = workers > 0 and any(work.portable for work in works)
     with worker_pool(workers, store, target, plugins) if use_pool else nullcontext() as pool:
         _Run(works, store, target, watcher, outcome, pool, 2 * workers + 2, present).go()
