@@ -24,6 +24,8 @@ from farout.identity import Json, bytes_of, canonical, digest, digest_arrays, di
 
 KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
 """Modules whose version is no part of a detector's identity."""
+_TOKEN = "_farout_token"
+"""The attribute that tells an object from all others where nothing else can."""
 
 
 def describe(thing: object) -> Json | None:
@@ -133,12 +135,33 @@ def _nameless(code: CodeType) -> list[str]:
     return [code.co_code.hex(), *consts, *code.co_names, *inner]
 
 
+def own_identity(thing: object) -> dict[str, Json]:
+    """What an object of a user's class is beside its fields, for its identity: the class's code, and what it holds.
+
+    Nothing of ours: there fields are all there is. Where it cannot be told, no other object has the same.
+    """
+    cls = type(thing)
+    if not is_users(cls):
+        return {}
+    told = {_TOKEN, *getattr(cls, "__dataclass_fields__", ())}
+    code, held = code_of(cls), describe_held({key: value for key, value in vars(thing).items() if key not in told})
+    if code is None or held is None:
+        return {"code": unknown_code(cls), "holds": token_of(thing)}
+    return {"code": code, "holds": held} if held else {"code": code}
+
+
+def token_of(thing: object) -> str:
+    """What stands for what an object holds where that cannot be told: no other object has the same."""
+    token: str = vars(thing).setdefault(_TOKEN, uuid.uuid4().hex)
+    return token
+
+
 @lru_cache(maxsize=64)
 def unknown_code(cls: type) -> str:
     """What stands for code that cannot be told: good in this process only, so that nothing is reused."""
     warnings.warn(
-        f"what {cls.__qualname__} is cannot be told from its source, so its results are not reused between runs; "
-        "define it in a file",
+        f"what {cls.__qualname__} is cannot be told from its source and what it holds, so its results are not reused "
+        "between runs; define it in a file, with settings that are plain data",
         stacklevel=3,
     )
     return uuid.uuid4().hex

@@ -191,10 +191,30 @@ def trained() -> Network:
 @cache
 def fitted() -> Panel:
     train, val = (ImageSet.from_arrays(*(part.numpy() for part in examples(n, s))) for n, s in ((256, 1), (80, 2)))
-    return Panel(trained(), ["msp", "ebo", "mds", KNN(k=10)]).fit(train, val)
+    return Panel(trained(), [*NAMES, KNN(k=10)]).fit(train, val)
 
 
-@pytest.mark.parametrize("name", ["msp", "ebo", "mds", "knn"])
+NAMES = (
+    "scale",
+    "nnguide",
+    "gen",
+    "ash",
+    "dice",
+    "vim",
+    "klm",
+    "mls",
+    "react",
+    "rmds",
+    "gram",
+    "ebo",
+    "odin",
+    "mds",
+    "msp",
+)
+"""The detectors of the paper, knn left out."""
+
+
+@pytest.mark.parametrize("name", [*NAMES, "knn"])
 def test_adaptive_images_look_more_normal_than_those_of_pgd(name: str) -> None:
     panel, (images, labels), (clean, _) = fitted(), examples(40, 3), examples(200, 4)
     network = panel.network

@@ -144,7 +144,7 @@ WRONG = [
     (MaskedPGD, {"step": -0.01}),
     (MaskedPGD, {"steps": 0}),
     (DeepFool, {"steps": 0}),
-    (DeepFool, {"candidates": 0}),
+    (DeepFool, {"candidates": 1}),
     (DeepFool, {"overshoot": -0.02}),
     (DeepFool, {"overshoot": math.nan}),
     (APGDCE, {"epsilon": -1.0}),

@@ -18,6 +18,7 @@ from farout.metrics import (
     min_rank,
     overlap,
 )
+from farout.metrics.counts import Counts
 
 METRICS = {
     "auroc": auroc,
@@ -41,8 +42,10 @@ def scores(request):
 def test_counts_give_what_the_resampled_scores_give(name, scores):
     metric, on_counts = METRICS[name], bootstrap._on_counts(METRICS[name])
     distinct = np.unique(np.concatenate(scores))
-    (drawn,) = bootstrap._resampled_counts(*bootstrap._binned(*map(np.sort, scores)), 25, seed=3)
-    inliers, outliers = (np.diff(counts, axis=1) for counts in drawn)
+    x, y, bins = bootstrap._binned(*scores)
+    draws = bootstrap._Apart(*(side.size for side in scores))
+    inliers, outliers = draws.counts(x, y, bins, 25, *np.random.default_rng(3).spawn(2))
+    drawn = Counts(*map(bootstrap._cumulative, (inliers, outliers)))
     assert (inliers.sum(1) == scores[0].size).all()
     assert (outliers.sum(1) == scores[1].size).all()
     called = [metric(np.repeat(distinct, x), np.repeat(distinct, y)) for x, y in zip(inliers, outliers, strict=True)]
@@ -52,9 +55,8 @@ def test_counts_give_what_the_resampled_scores_give(name, scores):
 
 def test_resampled_counts_have_the_multinomial_mean_and_variance():
     x, y = np.array([50, 30, 20]), np.array([10, 0, 90])
-    draws = list(bootstrap._resampled_counts(x, y, 20_000, seed=0))
-    for side, counts in ((0, x), (1, y)):
-        drawn = np.concatenate([np.diff(block[side], axis=1) for block in draws])
+    bins, rngs = (np.repeat(range(3), side) for side in (x, y)), np.random.default_rng(0).spawn(2)
+    for drawn, counts in zip(bootstrap._Apart(100, 100).counts(*bins, 3, 20_000, *rngs), (x, y), strict=True):
         share = counts / 100
         assert drawn.mean(0) == pytest.approx(counts, abs=0.2)
         assert drawn.var(0) == pytest.approx(100 * share * (1 - share), rel=0.05, abs=1e-9)
@@ -133,6 +135,45 @@ def test_the_interval_contains_the_value(sign):
         assert low <= value <= high
 
 
+def pairs(rng, n=200, m=150, noise=0.3, shift=0.7):
+    """Inliers, changed copies of some of them, and which these are."""
+    inliers, copied = rng.normal(size=n), rng.permutation(n)[:m]
+    return inliers, inliers[copied] + shift + noise * rng.normal(size=m), copied
+
+
+@pytest.mark.parametrize("name", [*METRICS, "any"])
+def test_copies_are_drawn_with_what_they_are_copies_of(name):
+    """Against a loop that draws pairs, and the inliers without a copy, by themselves."""
+    metric = METRICS.get(name, lambda x, y: y.mean() - x.mean())
+    inliers, outliers, copied = pairs(np.random.default_rng(4))
+    rest, rng, plain = np.setdiff1d(np.arange(200), copied), np.random.default_rng(99), []
+    for _ in range(3000):
+        drawn = rng.integers(150, size=150)
+        plain.append(metric(inliers[np.r_[copied[drawn], rng.choice(rest, 50)]], outliers[drawn]))
+    given = {"metric": metric}
+    interval = bootstrap_intervals(given, inliers, outliers, copied=copied, resamples=3000, level=0.9)["metric"]
+    expected = np.quantile(plain, [0.05, 0.95])
+    assert (interval.low, interval.high) == pytest.approx(expected, abs=0.2 * np.std(plain))
+
+
+@pytest.mark.parametrize("metric", [auroc, fpr_at_95_id_recall])
+def test_intervals_of_copies_are_as_wide_as_they_should_be(metric):
+    """Drawn apart they would be far too wide: a copy that is nearly its inlier adds no noise of its own."""
+    estimates, widths = [], []
+    for seed in range(60):
+        inliers, outliers, copied = pairs(np.random.default_rng(seed), n=400, m=400, noise=0.1)
+        estimates.append(metric(inliers, outliers))
+        low_high = bootstrap_intervals({"": metric}, inliers, outliers, copied=copied, resamples=200)[""]
+        widths.append(low_high.high - low_high.low)
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.std(estimates), rel=0.35)
+
+
+@pytest.mark.parametrize("copied", [[0, 1], [0, 0, 1], [0, 1, 5], [-1, 0, 1]])
+def test_copies_must_be_of_inliers_that_are_there(copied):
+    with pytest.raises(ValueError, match="another of the 5 inliers for each of the 3 outliers"):
+        bootstrap_intervals({"auroc": auroc}, np.arange(5), np.arange(3), copied=copied)
+
+
 def test_a_lower_level_narrows_the_interval(scores):
     _, low, high = bootstrap_interval(aupr, *scores, level=0.95)
     _, inner_low, inner_high = bootstrap_interval(aupr, *scores, level=0.5)
@@ -140,9 +181,8 @@ def test_a_lower_level_narrows_the_interval(scores):
 
 
 def test_memory_is_bounded_by_the_block():
-    blocks = list(bootstrap._draws(300_000, 300_000, resamples=3, seed=0))
-    assert [i.shape for i, _ in blocks] == [(1, 300_000)] * 3
-    assert sum(len(i) for i, _ in bootstrap._draws(40, 10, resamples=25_000, seed=0)) == 25_000
+    assert [size for size, _ in bootstrap._blocks(3, 600_000, seed=0)] == [1] * 3
+    assert sum(size for size, _ in bootstrap._blocks(25_000, 50, seed=0)) == 25_000
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_predictions_and_attention_are_those_of_single_passes(
 ) -> None:
     made = cell(network, images, ATTACKS.create("fgsm", epsilon=0.1))
     attacked, source = AttackedImages(made), LiveNetwork(network, network.digest, "lenet")
-    predicted, attention = PredictCell(source, attacked), AttentionCell(made)
+    predicted, attention = PredictCell(source, attacked), AttentionCell(attacked)
     store = Store(tmp_path).open()
     engine.run([predicted, attention], store)
     now = attacked.open(store).batch(np.arange(COUNT))
@@ -173,7 +173,10 @@ def test_networks_that_do_not_suit_are_refused_before_the_work(network: farout.N
     assert "have no labels" in str(reason(network, farout.ImageSet.from_arrays(pixels), "fgsm"))
     suiting = farout.ImageSet.from_arrays(pixels, np.array([0, 1, 2]))
     assert reason(three, suiting, "apgd_ce") is None
-    assert reason(three, suiting, "apgd_t") == "apgd_t needs a network with at least 4 classes, and lenet has 3"
+    few = "apgd_t needs a network with at least 4 classes, got one with 3 (arrays on lenet)"
+    assert reason(three, suiting, "apgd_t") == few
+    wide = farout.ImageSet.from_arrays(np.zeros((3, 6, 16, 3), np.uint8), np.array([0, 1, 2]))
+    assert "a side of 8 px, and the images are 6×16 px (arrays on lenet)" in str(reason(network, wide, "masked_pgd"))
 
 
 @pytest.mark.parametrize(

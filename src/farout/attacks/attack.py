@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from farout.attacks.victim import Victim
-from farout.describe import code_of, unknown_code
-from farout.identity import is_users
+from farout.describe import own_identity
 
 SMALL = 64
 """The largest side, in pixels, that has the settings of CIFAR; larger ones have those of ImageNet."""
@@ -32,7 +31,7 @@ class Attack(ABC):
     against: ClassVar[Literal["classifier", "detector", "both"]] = "classifier"
     """What must err. Against a detector alone images are outliers that it shall take for inliers."""
     level: ClassVar[int] = 1
-    """How far up the paper's roadmap: 1 attacks on the classifier, 4 adaptive ones."""
+    """How far up the paper's roadmap: 0 too weak for it, 1 strong attacks on the classifier, 4 adaptive ones."""
     least_classes: ClassVar[int] = 2
     """How many classes the classifier must tell apart."""
 
@@ -44,6 +43,12 @@ class Attack(ABC):
     @abstractmethod
     def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
         """Changed images [B, C, H, W], given the true labels [B] and a generator (on the CPU) for every image."""
+
+    def unsuited(self, shape: tuple[int, int, int], classes: int) -> str | None:
+        """Why it cannot change images of this shape (C, H, W) for a network of so many classes; None where it can."""
+        if classes >= self.least_classes:
+            return None
+        return f"{self.label} needs a network with at least {self.least_classes} classes, got one with {classes}"
 
     def passes(self, classes: int) -> int:
         """How often it sends an image through the network, at most; for the bar."""
@@ -63,8 +68,7 @@ class Attack(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What decides the changed images, apart from victim, images and seed; of a user's class also its source."""
-        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
-        return {"name": self.name, "version": self.version, "params": self.params, **own}
+        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}
 
 
 def epsilon_for(images: Tensor, epsilon: float | None) -> float:

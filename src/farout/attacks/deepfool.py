@@ -35,12 +35,12 @@ class DeepFool(Attack):
     name = "deepfool"
     steps: int = 50
     candidates: int = 10
-    """Only boundaries to so many other classes are looked at, those of the highest logits for the unchanged image."""
+    """Only so many classes are looked at: the image's own, and those of its next highest logits before."""
     overshoot: float = 0.02
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps)
-        check_count("candidates", self.candidates)
+        check_count("candidates", self.candidates, least=2)
         if not 0 <= self.overshoot < math.inf:
             raise ValueError(f"overshoot must be at least 0 and finite, got {self.overshoot}")
 
@@ -58,7 +58,7 @@ class DeepFool(Attack):
             images = found[left].requires_grad_()
             logits = victim.logits(images)
             if step == 0:
-                count = min(self.candidates, logits.shape[1] - 1)
+                count = min(self.candidates, logits.shape[1]) - 1
                 others = logits.detach().scatter(1, labels[:, None], -torch.inf).topk(count).indices
             right = ~fooled(logits, labels[left])
             if not right.all():

@@ -18,9 +18,13 @@ from farout.detectors.passes import with_gradients
 @ATTACKS.register("fgsm")
 @dataclasses.dataclass(kw_only=True)
 class FGSM(Attack):
-    """One step as far as the bound lets: x' = x + ε·sign(∇ₓ CE(l(x), y)), clipped to [0, 1]. No random start."""
+    """One step as far as the bound lets: x' = x + ε·sign(∇ₓ CE(l(x), y)), clipped to [0, 1]. No random start.
+
+    The paper's roadmap does not count it among the strong attacks of level 1.
+    """
 
     name = "fgsm"
+    level = 0
     epsilon: float | None = None
     """Bound on the change of a pixel; 8/255 up to 64 px, 4/255 for larger images unless given."""
     loss: Climbed = "cross_entropy"

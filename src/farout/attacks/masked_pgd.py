@@ -53,12 +53,22 @@ class MaskedPGD(Attack):
             start = images.detach().clone()
             return climb(victim, self.loss, start, labels, (low, high), self.step, self.steps)
 
+    def unsuited(self, shape: tuple[int, int, int], classes: int) -> str | None:
+        _, height, width = shape
+        side = self._side(height, width)
+        if side > min(height, width):
+            return f"the patch of {self.label} has a side of {side} px, and the images are {height}×{width} px"
+        return super().unsuited(shape, classes)
+
+    def _side(self, height: int, width: int) -> int:
+        return self.side if self.side is not None else 8 if max(height, width) <= SMALL else 60
+
     def outside(self, images: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
         """What must stay: [B, 1, H, W] bool, False in a patch that lies within the image."""
-        height, width = images.shape[2:]
-        side = self.side if self.side is not None else 8 if max(height, width) <= SMALL else 60
-        if side > min(height, width):
-            raise ValueError(f"the patch of masked_pgd has a side of {side} px, and the images are {height}×{width} px")
+        channels, height, width = images.shape[1:]
+        side = self._side(height, width)
+        if reason := self.unsuited((channels, height, width), self.least_classes):
+            raise ValueError(reason)
         kept = torch.ones(len(images), 1, height, width, dtype=torch.bool)
         for image, rng in zip(kept, rngs, strict=True):
             top, left = (int(torch.randint(free - side + 1, (), generator=rng)) for free in (height, width))

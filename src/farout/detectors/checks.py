@@ -31,10 +31,10 @@ def check_positive(what: str, value: float) -> None:
         raise ValueError(f"{what} must be positive and finite, got {value}")
 
 
-def check_count(what: str, value: object) -> None:
-    """The value is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{what} must be a whole number of at least 1, got {value!r}")
+def check_count(what: str, value: object, least: int = 1) -> None:
+    """The value is a whole number, and not too small."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r}")
 
 
 def check_percent(what: str, value: float) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,8 +53,12 @@ def bootstrap_intervals(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
+    copied: ArrayLike | None = None,
 ) -> dict[str, Interval]:
     """Bootstrap intervals of several metrics from the same resamples.
+
+    copied: where outliers are changed copies of inliers, as attacked images are, outlier k is one of inlier copied[k].
+    An inlier and its copy are then drawn together, and inliers without one by themselves.
 
     For the threshold metrics of this package the scores are sorted once and their counts resampled; any other
     function is called once per resample. Resamples are drawn in blocks, so memory stays within tens of megabytes.
@@ -65,12 +70,13 @@ def bootstrap_intervals(
     FPR of scores that are fully separated, it is Clopper and Pearson's for min(n, m) trials: no error among 100
     images does not mean no errors. For an extreme such as `min_rank` it is a rough guide.
     """
-    x, y = np.sort(as_scores(inliers, "inlier")), np.sort(as_scores(outliers, "outlier"))
+    x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
     tail = (1 - as_fraction(level, "level")) / 2
     if resamples < 1:
         raise ValueError(f"resamples is {resamples}, expected at least 1; pass for example 1000")
     values = {name: float(metric(x, y)) for name, metric in metrics.items()}
-    statistics = _statistics(metrics, x, y, resamples, seed)
+    draws = _Apart(x.size, y.size) if copied is None else _Together(x.size, _checked(copied, x.size, y.size))
+    statistics = _statistics(metrics, x, y, draws, resamples, seed)
     bounds = {name: np.quantile(statistics[name] + values[name], [tail, 1 - tail]) for name in metrics}
     return {name: _interval(metrics[name], values[name], bounds[name], min(x.size, y.size), tail) for name in metrics}
 
@@ -85,57 +91,114 @@ def _interval(metric: Metric, value: float, bounds: FloatArray, trials: int, tai
 
 
 def _statistics(
-    metrics: Mapping[str, Metric], x: FloatArray, y: FloatArray, resamples: int, seed: int
+    metrics: Mapping[str, Metric], x: FloatArray, y: FloatArray, draws: "_Draws", resamples: int, seed: int
 ) -> dict[str, FloatArray]:
     """Per metric, how far each resample's value lies from the value of all scores."""
     found: dict[str, list[FloatArray]] = {name: [] for name in metrics}
     counted = {name: on_counts for name, metric in metrics.items() if (on_counts := _on_counts(metric)) is not None}
     others = {name: metric for name, metric in metrics.items() if name not in counted}
     if counted:
-        x_counts, y_counts = _binned(x, y)
-        whole = Counts(_cumulative(x_counts[None]), _cumulative(y_counts[None]))
-        for drawn in _resampled_counts(x_counts, y_counts, resamples, seed):
+        x_bins, y_bins, bins = _binned(x, y)
+        whole = Counts(*(_cumulative(np.bincount(some, minlength=bins)[None]) for some in (x_bins, y_bins)))
+        for size, rngs in _blocks(resamples, bins, seed):
+            drawn = Counts(*map(_cumulative, draws.counts(x_bins, y_bins, bins, size, *rngs)))
             for name, on_counts in counted.items():
                 found[name].append(on_counts(drawn) - on_counts(whole))
     if others:
         values = {name: metric(x, y) for name, metric in others.items()}
-        for i, j in _draws(x.size, y.size, resamples, seed):
+        for size, rngs in _blocks(resamples, x.size + y.size, seed):
+            i, j = draws.places(size, *rngs)
             for name, metric in others.items():
                 resampled = [metric(x[row], y[column]) for row, column in zip(i, j, strict=True)]
                 found[name].append(np.array(resampled) - values[name])
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def _binned(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray]:
-    """Counts per distinct score; where there are too many scores, per bin of about as many scores each."""
-    distinct = distinct_scores(x, y)
+def _blocks(resamples: int, width: int, seed: int) -> Iterator[tuple[int, list[np.random.Generator]]]:
+    """How many resamples at once, with a stream per side: draws do not depend on the block."""
+    rngs = np.random.default_rng(seed).spawn(2)
+    rows = max(1, _BLOCK // width)
+    return ((min(rows, resamples - start), rngs) for start in range(0, resamples, rows))
+
+
+def _binned(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray, int]:
+    """The bins of both sides' scores: a bin per distinct score; where these are too many, of about as many scores."""
+    distinct = distinct_scores(np.sort(x), np.sort(y))
     x_place, y_place = np.searchsorted(distinct, x), np.searchsorted(distinct, y)
     bins = distinct.size
     if x.size + y.size > _EXACT and bins > _BINS:
         rank = np.cumsum(np.bincount(x_place, minlength=bins) + np.bincount(y_place, minlength=bins)) - 1
         place = rank * _BINS // (x.size + y.size)
         x_place, y_place, bins = place[x_place], place[y_place], _BINS
-    return np.bincount(x_place, minlength=bins), np.bincount(y_place, minlength=bins)
+    return x_place, y_place, bins
 
 
-def _resampled_counts(x: IntArray, y: IntArray, resamples: int, seed: int) -> Iterator[Counts]:
-    """Blocks of resampled cumulative counts [R, K + 1]. With a stream per side, draws do not depend on the block."""
-    of_inliers, of_outliers = np.random.default_rng(seed).spawn(2)
-    n, m = int(x.sum()), int(y.sum())
-    rows = max(1, _BLOCK // len(x))
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        drawn = of_inliers.multinomial(n, x / n, size), of_outliers.multinomial(m, y / m, size)
-        yield Counts(_cumulative(drawn[0]), _cumulative(drawn[1]))
+class _Draws(Protocol):
+    """How resamples are drawn; `rng` is the inliers' stream or that of both, `other` the outliers' or the rest's."""
+
+    def counts(
+        self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        """Counts by bin of resampled inliers and outliers, [size, bins] each, given the bin of every score."""
+
+    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Places of resampled inliers [size, n] and outliers [size, m]."""
 
 
-def _draws(n: int, m: int, resamples: int, seed: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Blocks of indices [R, n] and [R, m]. With a stream per side, the draws do not depend on the block size."""
-    of_inliers, of_outliers = np.random.default_rng(seed).spawn(2)
-    rows = max(1, _BLOCK // (n + m))
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        yield of_inliers.integers(n, size=(size, n)), of_outliers.integers(m, size=(size, m))
+class _Apart(NamedTuple):
+    """Each side by itself."""
+
+    n: int
+    m: int
+
+    def counts(
+        self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        return _multinomial(x, bins, size, rng), _multinomial(y, bins, size, other)
+
+    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+        return rng.integers(self.n, size=(size, self.n)), other.integers(self.m, size=(size, self.m))
+
+
+class _Together(NamedTuple):
+    """Pairs of an inlier and its copy, and the inliers without one."""
+
+    n: int
+    copied: IntArray
+
+    @property
+    def rest(self) -> IntArray:
+        return np.setdiff1d(np.arange(self.n), self.copied)
+
+    def counts(
+        self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        m = len(self.copied)
+        times = rng.multinomial(m, np.full(m, 1 / m), size)
+        of_pairs, of_copies = (
+            np.stack([np.bincount(some, row, bins) for row in times]).astype(np.int64) for some in (x[self.copied], y)
+        )
+        return of_pairs + _multinomial(x[self.rest], bins, size, other), of_copies
+
+    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+        m, rest = len(self.copied), self.rest
+        pairs = rng.integers(m, size=(size, m))
+        alone = rest[other.integers(len(rest), size=(size, len(rest)))] if len(rest) else np.empty((size, 0), np.int64)
+        return np.concatenate([self.copied[pairs], alone], axis=1), pairs
+
+
+def _multinomial(places: IntArray, bins: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Counts by bin of as many draws from these bins, [size, bins]."""
+    if not len(places):
+        return np.zeros((size, bins), np.int64)
+    return rng.multinomial(len(places), np.bincount(places, minlength=bins) / len(places), size)
+
+
+def _checked(copied: ArrayLike, n: int, m: int) -> IntArray:
+    places = np.asarray(copied)
+    if places.shape != (m,) or len(np.unique(places)) < m or not 0 <= places.min() <= places.max() < n:
+        raise ValueError(f"copied must name another of the {n} inliers for each of the {m} outliers")
+    return places
 
 
 def _on_counts(metric: Metric) -> CountMetric | None:

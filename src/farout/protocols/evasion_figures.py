@@ -13,8 +13,8 @@ from farout.protocols.pairs import OWN, SHOWN
 from farout.protocols.summary import DensityMap, HeatMap, Sheet, Strip
 from farout.study.results import Row
 
-REACH = 0.3
-"""Mean squared differences that the density shows; two scaled maps rarely differ by more."""
+LIMITS = (0.0, 0.3), (-0.2, 1.0)
+"""L2 and SSIM that the densities show at least; two scaled maps rarely differ by more."""
 
 
 Line = Mapping[str, Any]
@@ -30,9 +30,9 @@ def under(line: Line) -> str:
     return " ".join(filter(None, (line["attack"], line.get("outliers", ""), line.get("made_on", ""))))
 
 
-def overview(detection: Sequence[Line], own: Sequence[Line]) -> list[HeatMap]:
+def overview(detection: Sequence[Line], turned: Sequence[Line]) -> list[HeatMap]:
     """AUROC of every detector under every attack at home, of the first seed; outliers by set."""
-    lines = [{**line, "attack": under(line)} for line in [*at_home(detection), *own]]
+    lines = [{**line, "attack": under(line)} for line in [*at_home(detection), *turned]]
     if not lines:
         return []
     frame = pd.DataFrame([line for line in lines if line["seed"] == lines[0]["seed"]])
@@ -66,8 +66,10 @@ def _density(found: Evaded, network: str, rows: list[Row]) -> DensityMap:
         "upper left attention stays where it was, at the lower right it is another map altogether; high L2 with high "
         "SSIM is the same structure elsewhere."
     )
-    labels, limits = ("L2 of the maps", "SSIM of the maps"), ((0.0, REACH), (-0.2, 1.0))
-    return DensityMap(f"evasion_attention_{network}", f"Attention, {network}", caption, panels, labels, limits)
+    labels = "L2 of the maps", "SSIM of the maps"
+    every = np.concatenate(list(panels.values()))
+    l2, ssim = ((min(low, one.min()), max(high, one.max())) for one, (low, high) in zip(every.T, LIMITS, strict=True))
+    return DensityMap(f"evasion_attention_{network}", f"Attention, {network}", caption, panels, labels, (l2, ssim))
 
 
 def _pairs(found: Evaded, network: str, rows: list[Row]) -> Sheet:

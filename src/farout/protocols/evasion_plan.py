@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from farout.attacks import Attack
 from farout.networks import Ensemble, Network
@@ -80,8 +80,7 @@ class Plan:
     def _shortened(self, attack: Attack) -> Attack:
         """The attack with no more steps than the budget allows."""
         steps, most = attack.params.get("steps", 0), self.effort.steps
-        changes: dict[str, Any] = {} if most is None or steps <= most else {"steps": most}
-        return replace(attack, **changes)
+        return attack if most is None or steps <= most else replace(attack, **{"steps": most})
 
     @property
     def _alone(self) -> bool:
@@ -101,7 +100,7 @@ class Plan:
             if self.protocol.transfer or subject.network in ("", network.label):
                 yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
         if self.protocol.attention and has_maps(network.preview()):
-            yield self._entry("attention", AttentionCell(cell), None, network=network.label, **made_on)
+            yield self._entry("attention", AttentionCell(images), None, network=network.label, **made_on)
 
     def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:
         """Every detector's own examples, which it alone judges."""
@@ -135,4 +134,5 @@ class Plan:
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
         what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool"), "")
+        what["rounded"] = "8 bits" if self.protocol.rounded else ""
         return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})

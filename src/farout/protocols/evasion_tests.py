@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,6 +27,11 @@ class Who(NamedTuple):
         """The detector of a row."""
         return Who(*(row.tags[name] for name in Who._fields))
 
+    @staticmethod
+    def in_line(line: Mapping[str, Any]) -> Who:
+        """The detector of a table's line."""
+        return Who(*(line[name] for name in Who._fields))
+
 
 @dataclass(frozen=True)
 class Test:
@@ -50,6 +55,16 @@ class Test:
     def made_on(self) -> str:
         """The network that was attacked."""
         return self.row.tags["made_on"]
+
+    @property
+    def outlier_set(self) -> str:
+        """The outliers that were changed; empty where test images were."""
+        return self.row.tags["outliers"]
+
+    @property
+    def level(self) -> int:
+        """How far up the roadmap the attack is."""
+        return int(self.row.tags["level"])
 
     @property
     def at_home(self) -> bool:
@@ -96,15 +111,40 @@ class Evaded:
         """The networks that were attacked by themselves."""
         return {row.tags["made_on"] for row in self.rows("attack")}
 
+    @property
+    def rounded(self) -> bool:
+        """Do detectors see attacked images in 8 bits?"""
+        return any(row.tags["rounded"] for row in self._rows)
+
+    @cached_property
+    def _attacks(self) -> dict[tuple[str, ...], Row]:
+        rows = [*self.rows("attack"), *self.rows("own_attack")]
+        return {tuple(row.tags[key] for key in ("seed", "attack", "made_on", "detector")): row for row in rows}
+
+    def settings(self, test: Test) -> dict[str, Any]:
+        """Name and parameters of the attack behind a test."""
+        own = test.row.tags["role"] == "own_attacked"
+        row = self._attacks[test.who.seed, test.attack, test.made_on, test.who.detector if own else ""]
+        attack: dict[str, Any] = self.results.store.facts(row.cell)["identity"]["attack"]
+        return attack
+
     def rows(self, role: str) -> list[Row]:
         """The rows of one role, in the plan's order."""
         return [row for row in self._rows if row.tags["role"] == role]
 
-    def tests(self, role: str) -> Iterator[Test]:
-        """What detectors say of attacked images: "attacked" on the classifier, or "own_attacked" on themselves."""
-        for row in self.rows(role):
-            if inliers := self._inliers.get(Who.of(row)):
-                yield Test(self.results, inliers, row)
+    def tests(self, *roles: str) -> Iterator[Test]:
+        """What detectors say of attacked images: "attacked" on the classifier, or "own_attacked"; all by default."""
+        for role in roles or ("attacked", "own_attacked"):
+            for row in self.rows(role):
+                if inliers := self._inliers.get(Who.of(row)):
+                    yield Test(self.results, inliers, row)
+
+    def outliers(self, test: Test) -> Array | None:
+        """The scores of outliers that were attacked on their detector, as they were; None where they are missing."""
+        for row in self.rows("outliers"):
+            if Who.of(row) == test.who and row.tags["outliers"] == test.outlier_set:
+                return self.results.scores(row)
+        return None
 
     def column(self, row: Row, name: str) -> NDArray[Any]:
         """What is known of every image of a row."""

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from farout.describe import code_of, unknown_code
-from farout.identity import is_users
+from farout.describe import own_identity
 from farout.search.space import Space
 
 Score = Callable[[Tensor], Tensor]
@@ -99,5 +98,4 @@ class Search(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What decides the path of the chains, apart from scores, space and seed; of a user's class also its source."""
-        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
-        return {"name": self.name, "version": self.version, "params": self.params, **own}
+        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}

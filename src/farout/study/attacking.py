@@ -75,13 +75,12 @@ class AttackCell(Cell):
         """Why the network does not suit the attack or the labels, known before the work; None where it does."""
         if self.network is None:
             return None
-        name, images = self.attack.label, self.images.about.name
+        images = self.images.about.name
         classes, labels = self.network.preview().classes, self.images.load().labels
-        least = self.attack.least_classes
-        if classes < least:
-            return f"{name} needs a network with at least {least} classes, and {self.network.label} has {classes}"
+        if reason := self.attack.unsuited(self.images.about.shape, classes):
+            return f"{reason} ({images} on {self.network.label})"
         if labels is None:
-            return f"{name} makes a classifier err, and the images of {images} have no labels"
+            return f"{self.attack.label} makes a classifier err, and the images of {images} have no labels"
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             return (
                 f"the labels of {images} run from {labels.min()} to {labels.max()}, and {self.network.label} has "

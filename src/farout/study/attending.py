@@ -27,7 +27,12 @@ COLUMNS = ("l2", "ssim")
 class AttentionCell(Cell):
     """L2 and SSIM of the attention maps of every image before and after an attack."""
 
-    attack: AttackCell
+    images: AttackedImages
+
+    @property
+    def attack(self) -> AttackCell:
+        """Which attack."""
+        return self.images.attack
 
     @property
     def network(self) -> NetworkSource:
@@ -37,7 +42,7 @@ class AttentionCell(Cell):
 
     @cached_property
     def identity(self) -> Any:
-        return {"kind": "attention", "version": 1, "attack": self.attack.id}
+        return {"kind": "attention", "version": 1, "images": self.images.about.fingerprint}
 
     @property
     def requires(self) -> tuple[Cell, ...]:
@@ -56,7 +61,8 @@ class AttentionWork(Work):
 
     @cached_property
     def portable(self) -> bool:
-        return AttackedImages(self.cells[0].attack).portable
+        portable: bool = self.cells[0].images.portable
+        return portable
 
     @cached_property
     def roles(self) -> dict[str, int]:
@@ -72,7 +78,7 @@ class AttentionJob(SingleJob[AttentionCell]):
     def __init__(self, cell: AttentionCell, store: Store, device: torch.device) -> None:
         self.cell, self.store, self.device = cell, store, device
         self.before = cell.attack.images.open(store)
-        self.after = AttackedImages(cell.attack).open(store)
+        self.after = cell.images.open(store)
         self.columns = {name: np.full(len(self.before), np.nan) for name in COLUMNS}
 
     @cached_property

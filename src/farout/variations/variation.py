@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet
-from farout.describe import code_of, describe_held, unknown_code
+from farout.describe import code_of, describe_held, token_of, unknown_code
 from farout.identity import is_users
 from farout.search.space import Domain, Space
 
@@ -76,4 +76,4 @@ class Variation(ABC):
         held = describe_held(self.params)
         unknown = held is None or (users and code_of(type(self)) is None)
         own = {"code": unknown_code(type(self)) if unknown else code_of(type(self))} if users or unknown else {}
-        return {"name": self.name, "version": self.version, "params": held, **own}
+        return {"name": self.name, "version": self.version, "params": token_of(self) if held is None else held, **own}
