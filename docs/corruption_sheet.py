@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 import farout
+from farout.data.writing.layout import common_label
 from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES
 
@@ -24,17 +25,15 @@ FONT = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf/Deja
 def sheet(side: int) -> Image.Image:
     """A row per corruption, a column per severity after the image as it is; the augmentations in the last row."""
     clean = farout.load("shapes", "val", side=side).batch([SCENE])
-    rows = {
-        name: [clean, *(farout.shift(name, severity=severity)(clean) for severity in SEVERITIES)]
-        for name in PUBLISHED["C"]
-    }
+    rows = [[farout.shift(name, severity=severity) for severity in SEVERITIES] for name in PUBLISHED["C"]]
     last = [clean, *(farout.shift(name)(clean) for name in PUBLISHED["A"])]
     columns = len(SEVERITIES) + 1
     page = Image.new("RGB", (LEFT + columns * (CELL + GAP), 2 * TOP + (len(rows) + 1) * (CELL + GAP)), "white")
     pen = ImageDraw.Draw(page)
     _head(pen, 0, ["as it is", *(f"severity {severity}" for severity in SEVERITIES)])
-    for place, (name, images) in enumerate(rows.items()):
-        _row(page, pen, TOP + place * (CELL + GAP), name, images)
+    for place, shifts in enumerate(rows):
+        title = common_label([shift.label for shift in shifts])
+        _row(page, pen, TOP + place * (CELL + GAP), title, [clean, *(shift(clean) for shift in shifts)])
     y = TOP + len(rows) * (CELL + GAP)
     _head(pen, y, ["as it is", *PUBLISHED["A"]])
     _row(page, pen, y + TOP, "augmentations", last)
@@ -46,8 +45,8 @@ def _head(pen: ImageDraw.ImageDraw, y: int, words: list[str]) -> None:
         pen.text((LEFT + place * (CELL + GAP) + CELL / 2, y + TOP / 2), word, "black", FONT, anchor="mm")
 
 
-def _row(page: Image.Image, pen: ImageDraw.ImageDraw, y: int, name: str, images: list[object]) -> None:
-    pen.text((LEFT - 8, y + CELL / 2), name, "black", FONT, anchor="rm")
+def _row(page: Image.Image, pen: ImageDraw.ImageDraw, y: int, title: str, images: list[object]) -> None:
+    pen.text((LEFT - 8, y + CELL / 2), title, "black", FONT, anchor="rm")
     for place, image in enumerate(images):
         pixels = np.asarray(image)[0].transpose(1, 2, 0)
         shown = Image.fromarray((pixels * 255).round().astype(np.uint8))

@@ -80,6 +80,8 @@ def test_a_whole_set(command: Command) -> None:
     assert {line.split()[-1]: int(line.split()[0]) for line in out.splitlines()} == {
         f"r/{entry['place']}": 20 if name in corruptions else 4 for name, entry in facts["shifts"].items()
     }
+    assert "       20 images  frost (procedural)  r/frost.npz\n" in out
+    assert "        4 images  clean               r/clean.npz\n" in out
     images = farout.load("pictures.npz", limit=4)
     for name in ("fog", "shot_noise"):
         written = farout.load(f"r/{name}.npz")
@@ -94,7 +96,7 @@ def test_some_shifts_as_files(command: Command) -> None:
     options = ("--out", "r", "--workers", "0", "--format", "png", "--severity", "2", "--severity", "4")
     code, out, _ = command("pictures.npz", *options, "--shift", "contrast", "--shift", "flip")
     assert code == 0
-    assert out.split() == ["24", "images", "r/contrast", "12", "images", "r/flip"]
+    assert out.split() == ["24", "images", "contrast", "r/contrast", "12", "images", "flip", "r/flip"]
     view = Shifted(farout.load("pictures.npz"), farout.shift("contrast", severity=4))
     order = np.argsort(np.arange(12) % 3, kind="stable")
     assert torch.equal(farout.load("r/contrast/4").batch(range(12)), view.batch(order))
@@ -143,7 +145,15 @@ def test_another_set_in_the_same_folder(command: Command) -> None:
     code, _, err = command(*again, "--limit", "5")
     assert code == 2
     assert "r holds another set: fingerprint" in err
-    assert command(*again)[:2] == (0, "       60 images  r/contrast.npz\n")
+    assert command(*again)[:2] == (0, "       60 images  contrast  r/contrast.npz\n")
+
+
+def test_other_severities_in_the_same_folder(command: Command) -> None:
+    again = ("pictures.npz", "--out", "r", "--shift", "contrast", "--workers", "0")
+    assert command(*again, "--severity", "3")[:2] == (0, "       12 images  contrast 3  r/contrast.npz\n")
+    code, _, err = command(*again)
+    assert code == 2
+    assert "r holds severities [3] of contrast, asked for [1, 2, 3, 4, 5]; ask for the same ones" in err
 
 
 @pytest.mark.slow
@@ -176,6 +186,6 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, sign: int, code: int) -> None
     again = subprocess.run(
         start, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=True
     )
-    assert (again.stdout, again.stderr) == ("    3,500 images  r/slow.npz\n", "")
+    assert (again.stdout, again.stderr) == ("    3,500 images  slow  r/slow.npz\n", "")
     with np.load(tmp_path / "r" / "slow.npz") as file, np.load(tmp_path / "pictures.npz") as source:
         assert np.array_equal(file["images"], np.concatenate([255 - source["images"]] * 5))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from farout.core import ImageSet, Params, Shift
 from farout.data.arrays import ArraySet, as_bytes
 from farout.data.shifted import Shifted
 from farout.data.writing.file_layout import class_folders
+from farout.data.writing.layout import common_label
 from farout.data.writing.realistic import write
 from farout.shifts.choosing import choose
 
@@ -198,10 +201,105 @@ def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path, form: Any)
     with pytest.raises(KeyboardInterrupt):
         write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, watcher=Impatient(90))
     inside = tmp_path / "r" / ("gaussian_noise/1/ape" if form == "png" else ".unfinished")
-    for path in (inside / ".half-0123", tmp_path / "r" / ".gaussian_noise.npz-0123"):
+    for path in (inside / f".half-{32 * '0'}", tmp_path / "r" / f".gaussian_noise.npz-{8 * '01ef'}"):
         path.write_bytes(b"half")
     write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form)
     assert not [path for path in (tmp_path / "r").rglob("*") if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("form", ["npz", "png"])
+def test_hidden_files_of_the_user_stay(tmp_path: Path, form: Any) -> None:
+    write(pictures(), tmp_path / "r", noise(1), form=form)
+    folders = [tmp_path / "r" / place for place in (("", "gaussian_noise/1/ape") if form == "png" else ("",))]
+    mine = [folder / name for folder in folders for name in (".gitignore", ".half-0123", f".{32 * '0'}", ".a-b/c-d")]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    for folder in folders:
+        (folder / f".folder-{32 * '0'}").mkdir()
+        (folder / f".link-{32 * '0'}").symlink_to(folder / ".gitignore")
+    write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form)
+    assert [path.read_text() for path in mine] == len(mine) * ["mine"]
+    assert all((folder / f".folder-{32 * '0'}").is_dir() for folder in folders)
+    assert all((folder / f".link-{32 * '0'}").read_text() == "mine" for folder in folders)
+
+
+@pytest.mark.parametrize("form", ["npz", "npy"])
+@pytest.mark.parametrize(("damaged", "left"), [("gaussian_noise-1", 270), ("originals", 180)])
+@pytest.mark.parametrize("size", [0, 90 * 768 // 2, 90 * 768 + 1])
+def test_what_a_damaged_disk_has_left_is_made_again(
+    tmp_path: Path, form: Any, damaged: str, left: int, size: int
+) -> None:
+    images, shifts = pictures(), [*noise(1, 2, 3), Darker()]
+    write(images, tmp_path / "whole", shifts, form=form)
+    with pytest.raises(KeyboardInterrupt):
+        write(images, tmp_path / "r", shifts, form=form, watcher=Impatient(180))
+    with (tmp_path / "r" / ".unfinished" / damaged).open("r+b") as file:
+        file.truncate(size)
+    write(images, tmp_path / "r", shifts, form=form, watcher=(rest := Impatient(1000)))
+    assert (rest.expected, rest.done) == (left, left)
+    assert content(tmp_path / "r") == content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("form", ["npz", "npy", "png"])
+def test_files_are_on_disk_before_they_have_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Any
+) -> None:
+    synced: set[int] = set()
+    plain, replace = os.fsync, Path.replace
+
+    def fsync(handle: int) -> None:
+        plain(handle)
+        synced.add(os.fstat(handle).st_ino)
+
+    def renamed(path: Path, target: Path) -> Path:
+        assert path.stat().st_ino in synced
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", renamed)
+    write(pictures(), tmp_path / "r", noise(1), form=form)
+    files = [path for path in (tmp_path / "r").rglob("*") if path.is_file()]
+    assert {path.stat().st_ino for path in files} <= synced
+
+
+class Reader:
+    """Reads the manifest when some images are done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.finished = folder, []
+
+    def total(self, images: int) -> None:
+        pass
+
+    def advance(self, images: int, title: str) -> None:
+        facts = json.loads((self.folder / "manifest.json").read_text())
+        said = (title, [name for name, entry in facts["shifts"].items() if entry["finished"]])
+        self.finished += [said] if images else []
+
+
+@pytest.mark.parametrize("form", ["npz", "png"])
+def test_a_shift_is_said_to_be_finished_as_soon_as_it_is(tmp_path: Path, form: Any) -> None:
+    shifts = [*noise(1, 2), Darker()]
+    write(pictures(), tmp_path / "r", shifts, form=form, clean=True, watcher=(reader := Reader(tmp_path / "r")))
+    assert reader.finished == [
+        ("clean", ["clean"]),
+        ("gaussian_noise 1", ["clean"]),
+        ("gaussian_noise 2", ["clean", "gaussian_noise"]),
+        ("darker", ["clean", "gaussian_noise", "darker"]),
+    ]
+
+
+@pytest.mark.parametrize("form", ["npz", "png"])
+def test_what_is_finished_stays_so_in_a_stopped_call(tmp_path: Path, form: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, clean=True, watcher=Impatient(180))
+    facts = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert {name: entry["finished"] for name, entry in facts["shifts"].items()} == {
+        "clean": True,
+        "gaussian_noise": True,
+        "darker": False,
+    }
 
 
 def test_another_call_adds_shifts(tmp_path: Path) -> None:
@@ -234,14 +332,54 @@ def test_the_manifest_says_what_lies_there(tmp_path: Path) -> None:
     assert facts["classes"] == list(CLASSES)
     assert facts["shifts"]["gaussian_noise"] == {
         "place": "gaussian_noise.npz",
+        "labels": ["gaussian_noise 2", "gaussian_noise 5"],
         "images": 180,
         "severities": [2, 5],
         "identities": [shift.identity() for shift in noise(2, 5)],
+        "versions": [
+            {
+                "farout": farout.__version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "scipy": version("scipy"),
+                "numba": version("numba"),
+                "pillow": version("pillow"),
+            }
+        ],
         "finished": True,
     }
     assert facts["shifts"]["darker"]["identities"] == [Darker().identity()]
-    assert facts["versions"]["farout"] == farout.__version__
-    assert facts["versions"]["torch"] == torch.__version__
+
+
+def test_versions_are_those_of_the_calls_that_made_a_shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(number: str, *shifts: Shift, after: int = 1000) -> None:
+        monkeypatch.setattr("farout.data.writing.manifest.version", lambda package: number)
+        write(pictures(), tmp_path / "r", shifts, watcher=Impatient(after))
+
+    def found() -> dict[str, list[str]]:
+        entries = json.loads((tmp_path / "r" / "manifest.json").read_text())["shifts"]
+        return {name: [versions["numba"] for versions in entry["versions"]] for name, entry in entries.items()}
+
+    call("1", Darker())
+    with pytest.raises(KeyboardInterrupt):
+        call("2", *noise(1, 2), after=90)
+    assert found() == {"darker": ["1"], "gaussian_noise": ["2"]}
+    with pytest.raises(KeyboardInterrupt):
+        call("2", *noise(1, 2), after=0)
+    call("3", Darker(), *noise(1, 2))
+    call("4", Darker(), *noise(1, 2))
+    assert found() == {"darker": ["1"], "gaussian_noise": ["2", "3"]}
+
+
+def test_procedural_frost_is_called_so(tmp_path: Path) -> None:
+    facts = write(pictures(count=2), tmp_path / "r", choose(None, ["frost", "flip"], [1, 3]), clean=True)
+    labels = {name: entry["labels"] for name, entry in facts["shifts"].items()}
+    assert labels == {
+        "clean": ["clean"],
+        "frost": ["frost (procedural) 1", "frost (procedural) 3"],
+        "flip": ["flip"],
+    }
+    assert [common_label(each) for each in labels.values()] == ["clean", "frost (procedural)", "flip"]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +392,10 @@ def test_the_manifest_says_what_lies_there(tmp_path: Path) -> None:
         ),
         ({"seed": 1}, "holds another set: seed 0, and not 1"),
         ({"form": "npy"}, "holds another set: format 'npz', and not 'npy'"),
-        ({"shifts": noise(1, 2)}, "holds gaussian_noise with other settings or of another version"),
+        (
+            {"shifts": noise(1, 2)},
+            r"holds severities \[1\] of gaussian_noise, asked for \[1, 2\]; ask for the same ones, or choose another",
+        ),
     ],
 )
 def test_another_set_is_not_written_over(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -271,6 +412,22 @@ def test_another_version_of_a_shift_is_another_shift(tmp_path: Path, monkeypatch
     monkeypatch.setattr(type(noise(1)[0]), "version", 1000)
     with pytest.raises(ValueError, match="of another version"):
         write(pictures(), tmp_path / "r", noise(1))
+
+
+@pytest.mark.parametrize("place", ["darker.npy", "darker/000000.png", "darker/.mine"])
+def test_a_file_that_happens_to_be_there_is_no_result(tmp_path: Path, place: str) -> None:
+    form: Any = "npy" if place.endswith("npy") else "png"
+    write(pictures(), tmp_path / "r", noise(1), form=form)
+    (tmp_path / "r" / place).parent.mkdir(exist_ok=True)
+    with (tmp_path / "r" / place).open("wb") as file:
+        np.save(file, np.zeros((7, 8, 8, 3), np.uint8))
+    before, manifest = content(tmp_path), (tmp_path / "r" / "manifest.json").read_bytes()
+    with pytest.raises(
+        ValueError, match=r"darker.* is there already, and .*manifest\.json does not say that it is dark"
+    ):
+        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form)
+    assert content(tmp_path) == before
+    assert (tmp_path / "r" / "manifest.json").read_bytes() == manifest
 
 
 def test_folders_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import farout
 from farout.data.drawn import Drawn, drawn
@@ -75,6 +76,21 @@ def test_an_interrupted_file_is_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(KeyboardInterrupt):
         export(images, tmp_path / "test", "npz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test.json", "test.parquet"]
+
+
+def test_interrupted_files_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, calls = Image.Image.save, []
+
+    def stopped(image: Image.Image, *arguments: object, **options: object) -> None:
+        calls.append(image)
+        plain(image, *arguments, **options)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Image.Image, "save", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        export(small(), tmp_path / "test", "png")
+    assert not [path for path in (tmp_path / "test").rglob("*") if path.is_file()]
 
 
 def test_an_interrupted_export_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

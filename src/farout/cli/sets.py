@@ -147,6 +147,7 @@ def corrupt(
     load_plugins(plugin)
     import farout
     from farout.data.writing import realistic
+    from farout.data.writing.layout import common_label
     from farout.shifts.choosing import choose
     from farout.shifts.corruption import SEVERITIES
     from farout.watch import watching
@@ -159,6 +160,8 @@ def corrupt(
             source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),
             plugins=plugin_paths(plugin), watcher=bar,
         )  # fmt: skip
-    for entry in facts["shifts"].values():
+    titles = {name: common_label(entry["labels"]) for name, entry in facts["shifts"].items()}
+    width = max(map(len, titles.values()))
+    for name, entry in facts["shifts"].items():
         state = "" if entry["finished"] else "  not finished"
-        typer.echo(f"{entry['images']:>9,} images  {out / entry['place']}{state}")
+        typer.echo(f"{entry['images']:>9,} images  {titles[name]:<{width}}  {out / entry['place']}{state}")

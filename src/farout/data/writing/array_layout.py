@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farout.core import ImageSet
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, Pixels, Sink
-from farout.data.writing.whole import hidden, whole, write_npy, write_npz
+from farout.data.writing.whole import has_size, hidden, sync, whole, write_npy, write_npz
 from farout.shifts.corruption import SEVERITIES
 
 _PIECE = 1 << 20
@@ -33,7 +33,7 @@ class Arrays(Layout):
     def missing(self, group: Group) -> list[Job]:
         if self._target(group).exists():
             return []
-        wanted = ((number, shift) for number, shift in group.parts if not self._part(group, number).exists())
+        wanted = [part for part in group.parts if not has_size(self._part(group, part[0]), self.size)]
         return [Job(group, number, shift, np.arange(len(self.images))) for number, shift in wanted]
 
     def begin(self, job: Job) -> None:
@@ -45,7 +45,9 @@ class Arrays(Layout):
         return partial(_put, self._temporary[job.group.name, job.severity], int(rows[0]) * size)
 
     def finish(self, job: Job) -> None:
-        self._temporary[job.group.name, job.severity].replace(self._part(job.group, job.severity))
+        temporary = self._temporary[job.group.name, job.severity]
+        sync([temporary])
+        temporary.replace(self._part(job.group, job.severity))
         if not self.missing(job.group):
             self.complete(job.group)
 

@@ -13,7 +13,7 @@ from PIL import Image
 from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.drawn import Drawn
-from farout.data.writing.whole import read_facts, whole, write_facts, write_npz
+from farout.data.writing.whole import all_whole, read_facts, whole, write_facts, write_npz
 
 Format = Literal["png", "npz"]
 Progress = Callable[[int], None]
@@ -64,9 +64,9 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
     for part in chunks(len(images)):
         files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
         missing = [index for index, file in files.items() if not file.exists()]
-        for index, pixels in zip(missing, _pixels(images, missing), strict=True):
-            with whole(files[index]) as temporary:
-                Image.fromarray(pixels).save(temporary, format="png")
+        with all_whole([files[index] for index in missing]) as temporary:
+            for file, pixels in zip(temporary, _pixels(images, missing), strict=True):
+                Image.fromarray(pixels).save(file, format="png")
         progress(part.stop - part.start)
     return path
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from farout.core import ImageSet
 from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
-from farout.data.writing.whole import whole
+from farout.data.writing.whole import all_whole, is_hidden
 
 QUALITY = 85
 """Of JPEG files, as in the published sets of 64 and 224 px."""
@@ -60,10 +60,10 @@ class Files(Layout):
 
 def _put(files: Sequence[Path], form: Format, pixels: Pixels) -> None:
     options = {"quality": QUALITY, "optimize": True} if form == "jpeg" else {}
-    for file, picture in zip(files, pixels, strict=True):
-        image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
-        with whole(file) as temporary:
-            image.save(temporary, format=form, **options)
+    with all_whole(files) as temporary:
+        for file, picture in zip(temporary, pixels, strict=True):
+            image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
+            image.save(file, format=form, **options)
 
 
 def _there(folder: Path) -> set[str]:
@@ -72,8 +72,8 @@ def _there(folder: Path) -> set[str]:
     for place, _, files in os.walk(folder):
         inside = Path(place).relative_to(folder).as_posix()
         for file in files:
-            if file.startswith("."):
-                (Path(place) / file).unlink()
+            if is_hidden(path := Path(place) / file):
+                path.unlink()
             else:
                 found.add(file if inside == "." else f"{inside}/{file}")
     return found

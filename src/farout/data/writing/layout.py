@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +38,11 @@ class Group:
         return PUBLISHED_NAMES.get(self.name, self.name)
 
     @property
+    def labels(self) -> list[str]:
+        """What people read, by severity."""
+        return [self.name if shift is None else shift.label for shift in self.shifts]
+
+    @property
     def severities(self) -> list[int]:
         """The severities in order; none where there is no such thing."""
         return [severity for severity, _ in self.parts if severity]
@@ -50,6 +56,12 @@ class Group:
 def severity_of(shift: Shift | None) -> int:
     """The severity of a shift; 0 where there is none."""
     return 0 if shift is None else int(shift.params.get("severity", 0))
+
+
+def common_label(labels: Sequence[str]) -> str:
+    """What people read of a shift at several severities: the words that all begin with, as "frost (procedural)"."""
+    words = zip(*map(str.split, labels), strict=False)
+    return " ".join(same[0] for same in takewhile(lambda each: len(set(each)) == 1, words))
 
 
 @dataclass
@@ -72,6 +84,11 @@ class Layout(ABC):
 
     def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
         self.images, self.folder, self.form = images, folder, form
+
+    @property
+    def size(self) -> int:
+        """Bytes of all images under one shift, as raw pixels."""
+        return len(self.images) * int(np.prod(self.images.shape))
 
     @abstractmethod
     def place(self, group: Group) -> str:

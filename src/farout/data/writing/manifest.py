@@ -19,6 +19,8 @@ from farout.data.writing.whole import read_facts, remove_hidden, write_facts
 FILE, LOCK = "manifest.json", "lock"
 _SAME = ("fingerprint", "classes", "seed", "format")
 """What all shifts in one folder have in common."""
+_PACKAGES = ("farout", "torch", "numpy", "scipy", "numba", "pillow")
+"""What the images may depend on."""
 
 
 def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, Any]:
@@ -33,7 +35,6 @@ def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, An
         "images": len(images),
         "shape": images.shape,
         "shifts": {group.name: _entry(layout, group) for group in groups},
-        "versions": {name: version(name) for name in ("farout", "torch", "numpy", "pillow")},
     }
     plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read again
     return plain
@@ -42,9 +43,11 @@ def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, An
 def _entry(layout: Layout, group: Group) -> dict[str, Any]:
     return {
         "place": layout.place(group),
+        "labels": group.labels,
         "images": len(group.shifts) * len(layout.images),
         "severities": group.severities,
         "identities": [shift.identity() for shift in group.shifts if shift is not None],
+        "versions": [{name: version(name) for name in _PACKAGES}],
         "finished": False,
     }
 
@@ -72,31 +75,47 @@ def _compare(folder: Path, known: dict[str, Any], facts: dict[str, Any]) -> None
                 "choose another folder with --out"
             )
     for name, entry in facts["shifts"].items():
-        there = known["shifts"].get(name, entry)
-        if there["identities"] != entry["identities"]:
+        if name in known["shifts"]:
+            _compare_shift(folder, name, known["shifts"][name], entry)
+        elif (taken := folder / entry["place"]).exists():
             raise ValueError(
-                f"{folder} holds {name} with other settings or of another version: {there['identities']}, and not "
-                f"{entry['identities']} (see {folder / FILE}); choose another folder with --out"
+                f"{taken} is there already, and {folder / FILE} does not say that it is {name}; move it away, or "
+                "choose another folder with --out"
             )
+
+
+def _compare_shift(folder: Path, name: str, there: dict[str, Any], entry: dict[str, Any]) -> None:
+    if there["severities"] != entry["severities"]:
+        raise ValueError(
+            f"{folder} holds severities {there['severities']} of {name}, asked for {entry['severities']}; ask for the "
+            "same ones, or choose another folder with --out"
+        )
+    if there["identities"] != entry["identities"]:
+        raise ValueError(
+            f"{folder} holds {name} with other settings or of another version: {there['identities']}, and not "
+            f"{entry['identities']} (see {folder / FILE}); choose another folder with --out"
+        )
 
 
 def claim(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
     """Write the manifest, with the shifts that are there already."""
     known = read_facts(folder / FILE)["shifts"] if (folder / FILE).exists() else {}
-    write_facts(folder / FILE, _noted({**facts, "shifts": {**known, **facts["shifts"]}}, finished))
+    done = {group.name for group in finished}
+    shifts = {name: _continued(known.get(name, entry), entry, name in done) for name, entry in facts["shifts"].items()}
+    write_facts(folder / FILE, {**facts, "shifts": {**known, **shifts}})
 
 
-def note(folder: Path, finished: Iterable[Group]) -> dict[str, Any]:
-    """Say in the manifest which shifts are finished; return it."""
-    facts = _noted(read_facts(folder / FILE), finished)
+def _continued(there: dict[str, Any], entry: dict[str, Any], finished: bool) -> dict[str, Any]:
+    """The entry of a shift that may be there in part: with the versions of all calls that had a part in it."""
+    added = [] if finished else [versions for versions in entry["versions"] if versions not in there["versions"]]
+    return {**entry, "versions": [*there["versions"], *added], "finished": finished}
+
+
+def note(folder: Path, finished: Group) -> None:
+    """Say in the manifest that a shift is finished."""
+    facts = read_facts(folder / FILE)
+    facts["shifts"][finished.name]["finished"] = True
     write_facts(folder / FILE, facts)
-    return facts
-
-
-def _noted(facts: dict[str, Any], finished: Iterable[Group]) -> dict[str, Any]:
-    for group in finished:
-        facts["shifts"][group.name]["finished"] = True
-    return facts
 
 
 @contextmanager

@@ -10,17 +10,17 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from farout.core import ImageSet, Shift
 from farout.data.writing.array_layout import Arrays
 from farout.data.writing.file_layout import Files
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, severity_of
-from farout.data.writing.manifest import check_folder, claim, held, manifest, note
+from farout.data.writing.manifest import FILE, check_folder, claim, held, manifest, note
 from farout.data.writing.sweep import keep, plan_of, sweep
+from farout.data.writing.whole import has_size, read_facts
 from farout.processes import crew
 from farout.shifts.corruption import SEVERITIES
 from farout.study.engine import Silent, Watcher
@@ -60,13 +60,10 @@ def write(
         for group in (finished := _done(groups, jobs)):
             layout.complete(group)  # a run may have been stopped when only that was left to do
         claim(folder, facts, finished)
-        try:
-            if jobs:
-                _check_space(layout, jobs)
-                _compute(layout, jobs, seed, workers, plugins, watcher or Silent())
-        finally:
-            facts = note(folder, _done(groups, jobs))
-    return facts
+        if jobs:
+            _check_space(layout, jobs)
+            _compute(layout, jobs, seed, workers, plugins, watcher or Silent())
+        return read_facts(folder / FILE)
 
 
 @contextmanager
@@ -84,7 +81,7 @@ def _kept_when_stopped(folder: Path) -> Iterator[None]:
 
 def _done(groups: Sequence[Group], jobs: Sequence[Job]) -> list[Group]:
     """The groups of which nothing is missing."""
-    begun = {job.group.name for job in jobs if job.left}
+    begun = {job.group.name for job in jobs}
     return [group for group in groups if group.name not in begun]
 
 
@@ -122,8 +119,7 @@ def _try_out(images: ImageSet, groups: Sequence[Group]) -> None:
 
 def _check_space(layout: Layout, jobs: Sequence[Job]) -> None:
     """Arrays are as large as their pixels, and one shift's lie there twice while they are put together."""
-    each = len(layout.images) * int(np.prod(layout.images.shape))
-    need = each * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else each
+    need = layout.size * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else layout.size
     free = shutil.disk_usage(layout.folder).free
     if need > free:
         raise OSError(f"{layout.folder} needs about {need / 1e6:,.0f} MB, but {free / 1e6:,.0f} MB are free; make room")
@@ -134,12 +130,12 @@ def _compute(
 ) -> None:
     originals = layout.folder / UNFINISHED / "originals"
     watcher.total(sum(job.left for job in jobs))
-    if not originals.exists():
+    if not has_size(originals, layout.size):
         keep(layout.images, originals, watcher)
     watcher.advance(0, "starting")
     try:
         with crew(workers, plan_of(layout.images, originals, jobs, seed), plugins) as submit:
-            sweep(layout, jobs, submit, 4 * workers, watcher)
+            sweep(layout, jobs, submit, 4 * workers, watcher, partial(note, layout.folder))
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a worker process ended without an answer, perhaps for want of memory; what was finished is kept, and "

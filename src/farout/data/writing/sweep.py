@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift, chunks
 from farout.data.arrays import as_bytes, as_floats
-from farout.data.writing.layout import Job, Layout, Sink
+from farout.data.writing.layout import Group, Job, Layout, Sink
 from farout.data.writing.whole import whole
 from farout.processes import Submit
 from farout.study.engine import Watcher
@@ -42,8 +42,15 @@ class Plan(NamedTuple):
     seed: int
 
 
-def sweep(layout: Layout, jobs: Sequence[Job], submit: Submit, window: int, watcher: Watcher) -> None:
-    """Have all jobs done, with at most so many pieces handed out.
+def sweep(
+    layout: Layout,
+    jobs: Sequence[Job],
+    submit: Submit,
+    window: int,
+    watcher: Watcher,
+    finished: Callable[[Group], None],
+) -> None:
+    """Have all jobs done, with at most so many pieces handed out; `finished` hears of a group after its last job.
 
     The pieces of the next job follow at once, so that no worker waits for another.
     """
@@ -52,7 +59,15 @@ def sweep(layout: Layout, jobs: Sequence[Job], submit: Submit, window: int, watc
     def collect(until: int) -> None:
         while len(pending) > until:
             for piece in wait(pending, return_when=FIRST_COMPLETED).done:
-                _count(layout, pending.pop(piece), piece.result(), watcher)
+                count(pending.pop(piece), piece.result())
+
+    def count(job: Job, images: int) -> None:
+        if job.left == images:
+            layout.finish(job)
+        job.left -= images
+        if not any(other.left for other in jobs if other.group is job.group):
+            finished(job.group)
+        watcher.advance(images, job.group.name if job.shift is None else job.shift.label)
 
     for number, job in enumerate(jobs):
         layout.begin(job)
@@ -61,13 +76,6 @@ def sweep(layout: Layout, jobs: Sequence[Job], submit: Submit, window: int, watc
             rows = job.rows[part]
             pending[submit(_shifted, number, rows, layout.sink(job, rows))] = job
     collect(until=0)
-
-
-def _count(layout: Layout, job: Job, images: int, watcher: Watcher) -> None:
-    if job.left == images:
-        layout.finish(job)
-    job.left -= images
-    watcher.advance(images, job.group.name if job.shift is None else job.shift.label)
 
 
 def _shifted(plan: Plan, number: int, rows: NDArray[np.int64], sink: Sink) -> int:

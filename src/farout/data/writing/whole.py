@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import uuid
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +20,41 @@ from numpy.typing import NDArray
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A name to write to; the file takes its own name when it is whole."""
-    temporary = hidden(path)
+    with all_whole([path]) as [temporary]:
+        yield temporary
+
+
+@contextmanager
+def all_whole(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Names to write to; the files take their own names when all of them are whole."""
+    temporary = [hidden(path) for path in paths]
     try:
         yield temporary
-        temporary.replace(path)
+        sync(temporary)
+        for file, path in zip(temporary, paths, strict=True):
+            file.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        for file in temporary:
+            file.unlink(missing_ok=True)
+
+
+def sync(paths: Iterable[Path]) -> None:
+    """Have the system put files on disk; many small ones take a tenth of the time when it is asked for them at once."""
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(_sync, paths))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def has_size(path: Path, size: int) -> bool:
+    """Is there a file of so many bytes? What a damaged disk has left of one is as good as none."""
+    return path.is_file() and path.stat().st_size == size
 
 
 def hidden(path: Path) -> Path:
@@ -32,8 +64,14 @@ def hidden(path: Path) -> Path:
 
 def remove_hidden(folder: Path) -> None:
     """Remove the files of such names that runs which were killed have left in a folder."""
-    for path in folder.glob(".*-*"):
+    for path in filter(is_hidden, folder.iterdir()):
         path.unlink(missing_ok=True)
+
+
+def is_hidden(path: Path) -> bool:
+    """Is it a file of such a name? Other hidden files and folders are the user's."""
+    named = re.fullmatch(r"\..+-[0-9a-f]{32}", path.name) is not None
+    return named and path.is_file() and not path.is_symlink()
 
 
 def write_facts(path: Path, facts: Mapping[str, Any]) -> None:
