@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -135,7 +136,7 @@ def _nameless(code: CodeType) -> list[str]:
     return [code.co_code.hex(), *consts, *code.co_names, *inner]
 
 
-def own_identity(thing: object) -> dict[str, Json]:
+def own_identity(thing: Any) -> dict[str, Json]:
     """What an object of a user's class is beside its fields, for its identity: the class's code, and what it holds.
 
     Nothing of ours: there fields are all there is. Where it cannot be told, no other object has the same.

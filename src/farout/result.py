@@ -18,11 +18,12 @@ from farout.registry import unknown
 from farout.report.html import render, write_report
 from farout.report.tables import tables, text
 from farout.study import engine
-from farout.study.engine import Outcome, Watcher
+from farout.study.engine import Outcome
 from farout.study.results import Results, write_plan
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
+from farout.watcher import Watcher
 
 
 class Result:

@@ -14,8 +14,8 @@ from farout.data.writing.whole import read_facts, write_facts, write_npz
 from farout.study import engine
 from farout.study.attacked import AttackedImages, AttackedSet
 from farout.study.attacking import AttackCell
-from farout.study.engine import Watcher
 from farout.study.store import Store
+from farout.watcher import Watcher
 
 
 def write(

@@ -12,7 +12,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,29 +20,12 @@ from farout.core import as_device
 from farout.study.cell import Arrays, Cell, Chunk, Job, Record, Work, reason
 from farout.study.store import Store
 from farout.study.workers import Pool, worker_pool
+from farout.watcher import Silent, Watcher
 
 FLUSH_SECONDS = 5.0
 """Finished chunks are kept on disk at least this often."""
 LISTEN_SECONDS = 0.5
 """How often workers are listened to."""
-
-
-class Watcher(Protocol):
-    """Who is told how a run goes: a progress bar, or nobody."""
-
-    def total(self, images: int) -> None:
-        """How many images the run will sweep."""
-
-    def advance(self, images: int, title: str) -> None:
-        """So many more are done, in the work of this title."""
-
-
-class Silent:
-    """A watcher that watches nothing."""
-
-    def total(self, images: int) -> None: ...
-
-    def advance(self, images: int, title: str) -> None: ...
 
 
 @dataclass

@@ -8,7 +8,6 @@ failures/<id>.json   why a cell failed last time; gone once it succeeds
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+
+from farout.data.writing.whole import sync
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -129,7 +130,7 @@ class Store:
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
         temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
         array_file(flat)(temporary)
-        _sync(temporary)
+        sync([temporary])
         temporary.rename(temporary.with_name(f"part-{uuid.uuid4().hex}.safetensors"))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
@@ -156,7 +157,7 @@ class Store:
         """Keep what a chunk of unfinished work has come to; it takes the place of what was kept by that name."""
         temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
         array_file(arrays)(temporary)
-        _sync(temporary)
+        sync([temporary])
         temporary.replace(temporary.with_name(f"{name}.safetensors"))
 
     def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
@@ -186,7 +187,7 @@ class Store:
         target = self.root / name
         temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
         temporary.write_text(json.dumps(value, indent=1, sort_keys=True))
-        _sync(temporary)
+        sync([temporary])
         temporary.replace(target)
 
     def remove(self) -> None:
@@ -200,12 +201,11 @@ class Store:
         temporary.mkdir(parents=True)
         try:
             yield temporary
-            for path in (*temporary.iterdir(), temporary):
-                _sync(path)
+            sync([*temporary.iterdir(), temporary])
             if target.exists():  # an older run got here first: same identity, same result
                 shutil.rmtree(target)
             temporary.rename(target)
-            _sync(target.parent)
+            sync([target.parent])
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -219,12 +219,3 @@ def score_table(columns: Arrays) -> Callable[[Path], None]:
 def array_file(arrays: Arrays) -> Callable[[Path], None]:
     """Writer of arrays as safetensors."""
     return lambda path: save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, path)
-
-
-def _sync(path: Path) -> None:
-    """Have the system put a file or folder on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -23,7 +23,7 @@ from farout.data.writing.sweep import keep, plan_of, sweep
 from farout.data.writing.whole import has_size, read_facts
 from farout.processes import crew
 from farout.shifts.corruption import SEVERITIES
-from farout.study.engine import Silent, Watcher
+from farout.watcher import Silent, Watcher
 
 CLEAN = "clean"
 """The name of the images as they are."""

@@ -15,7 +15,7 @@ from farout.data.arrays import as_bytes, as_floats
 from farout.data.writing.layout import Group, Job, Layout, Sink
 from farout.data.writing.whole import whole
 from farout.processes import Submit
-from farout.study.engine import Watcher
+from farout.watcher import Watcher
 
 
 def keep(images: ImageSet, path: Path, watcher: Watcher) -> None:
