@@ -141,7 +141,7 @@ def own_identity(thing: Any) -> dict[str, Json]:
 
     Nothing of ours: there fields are all there is. Where it cannot be told, no other object has the same.
     """
-    cls = type(thing)
+    cls: type = type(thing)
     if not is_users(cls):
         return {}
     told = {_TOKEN, *getattr(cls, "__dataclass_fields__", ())}
