@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+from slow_blurs import motion
 from slow_corruptions import cut
 
 Image = NDArray[np.float64]
@@ -47,23 +48,12 @@ def clipped_zoom(layer: Image, factor: float) -> Image:
     return np.asarray(large[trims[0] : trims[0] + layer.shape[0], trims[1] : trims[1] + layer.shape[1]])
 
 
-def motion(layer: Image, radius: int, sigma: float, angle: float) -> Image:
-    height, width = layer.shape
-    rows, columns = np.mgrid[:height, :width]
-    weights = np.exp(-(np.arange(2 * radius + 1) ** 2) / (2 * sigma**2))
-    total = np.zeros_like(layer)
-    for i, weight in enumerate(weights / weights.sum()):
-        down, right = (int(np.ceil(i * way(np.deg2rad(angle)) - 0.5)) for way in (np.sin, np.cos))
-        total += weight * layer[(rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)]
-    return total
-
-
 def snow(image: Image, noise: Image, angle: float, constants: tuple[float, ...]) -> Image:
     """`noise` [H, W] is standard normal; the angle is in degrees."""
     mean, sigma, factor, threshold, radius, blur, blend = constants
     layer = clipped_zoom(mean + sigma * noise, factor)
     layer[layer < threshold] = 0
-    layer = np.rint(motion(cut(layer).astype(float), int(radius), blur, angle)) / 255
+    layer = np.rint(motion(cut(layer)[..., None].astype(float), radius, blur, angle)) / 255
     gray = image @ [0.299, 0.587, 0.114] if image.shape[2] == 3 else image[..., 0]
     pale = np.maximum(image, 1.5 * gray[..., None] + 0.5)
-    return blend * image + (1 - blend) * pale + (layer + np.rot90(layer, 2))[..., None]
+    return blend * image + (1 - blend) * pale + layer + np.rot90(layer, 2)

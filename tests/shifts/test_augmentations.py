@@ -150,14 +150,6 @@ def test_seed_index_and_settings_draw_anew(name: str) -> None:
     assert torch.equal(shift(images[:1], indices=[3])[0], shifted[3])
 
 
-@pytest.mark.parametrize("name", ["rot90", "rot270", "flip", "random_crop"])
-def test_apply_stays_on_the_device_of_its_images(name: str) -> None:
-    shift, images = farout.shift(name), torch.empty(4, 3, 32, 32, device="meta")
-    drawn = shift.sample((3, 32, 32), torch.Generator()) if shift.random else {}
-    params = {key: value.expand(4, *value.shape).to("meta") for key, value in drawn.items()}
-    assert shift.apply(images, params).device.type == "meta"
-
-
 def test_identities() -> None:
     assert farout.shift("flip").identity() == {"name": "flip", "version": 1}
     expected = {"name": "random_crop", "version": 1, "pad": 0.125, "padding": "reflect"}

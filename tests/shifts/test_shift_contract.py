@@ -19,10 +19,6 @@ from farout.shifts import catalog
 from farout.shifts.tables import TABLES
 
 NAMES = sorted(TABLES)
-ON_THE_CPU = {"defocus_blur", "elastic", "fog", "jpeg", "motion_blur", "pixelate", "snow", "zoom_blur"}
-"""Corruptions that are compiled, or Pillow's: images go to the CPU and back."""
-LOOKING = {"shot_noise", "glass_blur"}
-"""Corruptions that look at values as they go."""
 RANDOM = [name for name in NAMES if farout.shift(name, severity=1).random]
 
 
@@ -74,15 +70,6 @@ def test_layout_precision_and_threads_change_nothing(name: str) -> None:
         assert torch.equal(shift(images), whole)
     finally:
         torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - LOOKING - ON_THE_CPU))
-def test_apply_stays_on_the_device_of_its_images(name: str) -> None:
-    """On the "meta" device, which meets no tensor of another."""
-    shift, images = farout.shift(name, severity=5), torch.empty(4, 3, 32, 32, device="meta")
-    drawn = shift.sample((3, 32, 32), torch.Generator()) if shift.random else {}
-    shifted = shift.apply(images, {key: value.expand(4, *value.shape).to("meta") for key, value in drawn.items()})
-    assert (shifted.device.type, shifted.shape) == ("meta", images.shape)
 
 
 @pytest.mark.parametrize("severity", range(1, 6))

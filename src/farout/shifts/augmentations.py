@@ -17,10 +17,13 @@ from torch import Tensor
 from farout.core import Params, Shift
 from farout.shifts.catalog import register
 from farout.shifts.kernels.levels import round_
+from farout.shifts.kernels.means import exact_means
+from farout.shifts.kernels.recoloring import blended, recolor
+from farout.shifts.kernels.taps import mirrored_into
 
 Padding = Literal["reflect", "zeros"]
-FINEST = 2.0**24
-"""Brightness is added up in whole numbers of 1/2²⁴: their sum is the same in any order."""
+FINEST = 2**24
+"""Brightness is added up in whole numbers of 1/2²⁴."""
 
 
 def turned(images: Tensor, quarters: int, who: str) -> Tensor:
@@ -97,22 +100,18 @@ class RandomCrop(Shift):
         height, width = images.shape[-2:]
         down, right = params["moved"].unbind(1)
         rows, columns = (_window(move, side) for move, side in ((down, height), (right, width)))
-        places = (_mirrored(rows, height)[:, :, None] * width + _mirrored(columns, width)[:, None]).flatten(1)
+        seen_rows, seen_columns = mirrored_into(rows, height), mirrored_into(columns, width)
+        places = (seen_rows[:, :, None] * width + seen_columns[:, None]).flatten(1)
         found = images.flatten(2).gather(2, places[:, None].expand(-1, images.shape[1], -1)).view_as(images)
         if self.padding == "reflect":
             return found
-        inside = (rows == _mirrored(rows, height))[:, :, None] & (columns == _mirrored(columns, width))[:, None]
+        inside = (rows == seen_rows)[:, :, None] & (columns == seen_columns)[:, None]
         return found * inside[:, None]
 
 
 def _window(moved: Tensor, side: int) -> Tensor:
     """The places [B, side] of windows moved by so much [B]."""
     return moved[:, None] + torch.arange(side, device=moved.device)
-
-
-def _mirrored(places: Tensor, side: int) -> Tensor:
-    """Places less than a side outside, mirrored at the outermost pixel."""
-    return side - 1 - (side - 1 - places.abs()).abs()
 
 
 @register
@@ -158,8 +157,6 @@ class ColorJitter(Shift):
 
 def _recolored(images: Tensor, factors: Tensor) -> Tensor:
     """Images [B, 3, H, W] with brightness, contrast, saturation and hue changed, on the CPU."""
-    from farout.variations.recolor import recolor  # here, for farout.variations needs the shifts
-
     pixels = images.cpu().contiguous()
     out = torch.empty_like(pixels)
     recolor(pixels.flatten(2).numpy(), factors.cpu().contiguous().numpy(), out.flatten(2).numpy())
@@ -168,9 +165,6 @@ def _recolored(images: Tensor, factors: Tensor) -> Tensor:
 
 def _recolored_gray(images: Tensor, factors: Tensor) -> Tensor:
     """Images [B, 1, H, W] with brightness and contrast changed."""
-    from farout.variations.color import blended  # as above
-
     brightness, contrast = factors[:, :2, None, None, None].unbind(1)
     brighter = images.mul(brightness).clamp_(0, 1)
-    total = brighter.mul(FINEST).round_().sum((2, 3), keepdim=True, dtype=torch.float64)
-    return blended(brighter, total.div(FINEST * images.shape[2] * images.shape[3]).to(images.dtype), contrast)
+    return blended(brighter, exact_means(brighter, FINEST), contrast)

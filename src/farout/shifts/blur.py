@@ -72,7 +72,11 @@ class GlassBlur(Corruption):
 
 @register
 class MotionBlur(Corruption):
-    """The camera moves in a straight line at an angle of −45° to 45°."""
+    """The camera moves in a straight line at an angle of −45° to 45°.
+
+    The result is truncated to 8 bits, as that of the other corruptions and as in the package imagecorruptions. The
+    published images come from ImageMagick, which rounds: half a level brighter on average.
+    """
 
     name = "motion_blur"
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption
+from farout.shifts.kernels.means import exact_means
 from farout.shifts.tables import Row
 
 
@@ -20,9 +21,7 @@ class Contrast(Corruption):
 
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (gain,) = constants
-        # whole numbers add up to the same sum in any order
-        total = images.mul(255).round_().sum((2, 3), keepdim=True, dtype=torch.float64)
-        mean = total.div(255 * images.shape[2] * images.shape[3]).to(images.dtype)
+        mean = exact_means(images, 255)
         return images.sub(mean).mul_(gain).add_(mean)
 
 

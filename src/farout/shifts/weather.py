@@ -28,9 +28,9 @@ FIRST, LAST = -135.0, -45.0
 WATER = (175, 238, 238)
 MUD = (63, 42, 20)
 GRAY = (0.2989, 0.5870, 0.1140)
-"""Weights of red, green and blue in an image of one channel."""
+"""Weights of red, green and blue where `spatter` falls on an image of one channel, as in imagecorruptions."""
 LUMA = (0.299, 0.587, 0.114)
-"""The same rounded to three digits, as OpenCV has them."""
+"""The weights of OpenCV, with which `snow` is made. Where values are truncated, the fourth digit can move a level."""
 
 
 @register

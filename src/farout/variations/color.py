@@ -8,9 +8,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from farout.shifts.kernels.recoloring import GRAY, LEAST, blended, recolor
 from farout.variations.catalog import VARIATIONS
 from farout.variations.latents import Bounds, between, bounds, check_images, check_latents, check_shape
-from farout.variations.recolor import GRAY, LEAST, recolor
 from farout.variations.variation import Variation
 
 
@@ -67,11 +67,6 @@ def recolored(images: Tensor, factors: Tensor) -> Tensor:
     if images.shape[1] == 1:
         return images
     return turned(blended(images, gray(images), saturation), 6 * hue[:, 0])
-
-
-def blended(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
-    """So much of the images and the rest of the others; a share above 1 leads away from these."""
-    return (share * images + (1 - share) * others).clamp(0, 1)
 
 
 def gray(images: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ def motion_blur(images: Tensor, radius: int, sigma: float, angles: Tensor) -> Te
     """
     steps = np.arange(2 * radius + 1)
     half = bell(steps, sigma)
-    along = np.deg2rad(angles.double().cpu().numpy())
+    along = np.deg2rad(angles.cpu().double().numpy())
     return moved_sum(images, _nearest(steps, np.sin(along)), _nearest(steps, np.cos(along)), half / half.sum())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from farout.shifts.kernels.compiling import compiled
 
 Array = NDArray[Any]
+Places = TypeVar("Places", Array, Tensor)
 
 NOTHING = 2.0**-25
 """A tap of less weight than this changes no float32 number near 1."""
@@ -55,9 +56,13 @@ def repeated(side: int, far: int) -> Array:
 
 def mirrored(side: int, far: int) -> Array:
     """The same where the line is mirrored at the outermost pixels."""
-    period = max(1, 2 * (side - 1))
-    seen = np.arange(-far, side + far) % period
-    return np.minimum(seen, -seen % period).astype(np.uint64)
+    return mirrored_into(np.arange(-far, side + far), side).astype(np.uint64)
+
+
+def mirrored_into(places: Places, side: int) -> Places:
+    """Places mirrored at the outermost pixels of a line into `range(side)`: c b a b c … ."""
+    last = side - 1
+    return last - abs(places % max(1, 2 * last) - last)
 
 
 def _pixels(images: Tensor) -> Array:

@@ -83,7 +83,7 @@ def _near(place: int) -> int:
 
 @compiled
 def _mirrored_at(place: int, side: int) -> int:
-    """A place mirrored at the outermost pixels into `range(side)`: c b a b c … ."""
+    """As `mirrored_into` of taps.py, which compiled code of another file must not call: c b a b c … ."""
     if 0 <= place < side:
         return place
     place = abs(place) % max(1, 2 * side - 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.shifts.kernels.compiling import compiled
+from farout.shifts.kernels.resample import enlarged_part
 
 Array = NDArray[Any]
 
@@ -45,7 +45,8 @@ def _seen(side: int, factor: float) -> Array:
     The zoom's first pixel is the crop's first, its last the crop's last. It may have one pixel more than the line;
     the last one is dropped then.
     """
-    crop = math.ceil(side / factor)
+    # not by `enlarged`, which ends exactly on the last: scipy's steps end a bit before it at some sides, as 68 px
+    crop = enlarged_part(side, factor)
     zoomed = round(crop * factor)
     return (side - crop) // 2 + np.arange(side) * ((crop - 1) / max(1, zoomed - 1))
 

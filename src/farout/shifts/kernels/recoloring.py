@@ -1,10 +1,11 @@
-"""`recolored` of color.py, compiled: an image is read twice and written once, and nothing is kept in between."""
+"""`recolored` of variations/color.py, compiled: an image is read twice and written once, nothing is kept in between."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from torch import Tensor
 
 Plane = NDArray[np.float32]
 
@@ -17,6 +18,11 @@ FAST = {"reassoc", "contract", "nsz"}
 ZERO, ONE, TWO, THREE, FOUR, SIX = map(np.float32, (0, 1, 2, 3, 4, 6))
 RED, GREEN, BLUE = map(np.float32, GRAY)
 FLAT = np.float32(LEAST)
+
+
+def blended(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
+    """So much of the images and the rest of the others; a share above 1 leads away from these."""
+    return (share * images + (1 - share) * others).clamp(0, 1)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
