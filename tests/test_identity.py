@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import struct
+import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +17,12 @@ import pytest
 import torch
 from torch import nn
 
-from farout import Detector, Network
+from farout import Detector, Network, PostHoc, Shift
+from farout.attacks import Attack
 from farout.describe import describe
 from farout.identity import canonical, digest, digest_arrays, digest_module
 from farout.plugins import load_plugin
+from farout.search import Search
 
 SEED = 0.25
 
@@ -323,3 +327,54 @@ def test_the_source_of_a_module_decides_its_digest(tmp_path: Path) -> None:
         (tmp_path / name / "net.py").write_text(text.format(forward))
     a, b, c = (digest_module(load_plugin(tmp_path / name / "net.py").Net()) for name in "abc")
     assert a == b != c
+
+
+class Plain(PostHoc):
+    def __init__(self, factor: Any) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def score(self, activations: Any) -> Any:
+        return self.factor * activations.logits.sum(1)
+
+
+class Darker(Shift):
+    random = False
+
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def apply(self, images: Any, params: Any) -> Any:
+        return images * self.factor
+
+
+class Painted(Attack):
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def run(self, victim: Any, images: Any, labels: Any, rngs: Any) -> Any:
+        return images * 0 + self.factor
+
+
+class Still(Search):
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def init(self, space: Any, z: Any, score: Any) -> Any: ...
+
+    def step(self, state: Any, space: Any, score: Any, rng: Any) -> Any: ...
+
+
+@pytest.mark.parametrize("cls", [Plain, Darker, Painted, Still])
+def test_what_an_object_holds_beside_its_fields_tells_it_from_others(cls: type[Any]) -> None:
+    assert digest(cls(0.1).identity()) == digest(cls(0.1).identity())
+    assert digest(cls(0.1).identity()) != digest(cls(0.9).identity())
+
+
+@pytest.mark.parametrize("cls", [Plain, Darker, Painted, Still])
+def test_an_object_that_holds_what_cannot_be_told_is_like_no_other(cls: type[Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one warning a class, by whichever test comes first
+        one, other = cls(threading.Lock()), cls(threading.Lock())
+        assert digest(one.identity()) == digest(one.identity())
+        assert digest(one.identity()) != digest(other.identity())

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout import rng
-from farout.describe import code_of, unknown_code
-from farout.identity import canonical, digest, digest_arrays, is_users
+from farout.describe import own_identity
+from farout.identity import canonical, digest, digest_arrays
 
 if TYPE_CHECKING:
     from farout.networks.network import Network
@@ -153,7 +153,7 @@ class Head(NamedTuple):
         return Head(self.weight.to(device), self.bias.to(device))
 
 
-PER_BLOCK = ("blocks", "means", "grams")
+PER_BLOCK = ("blocks", "means", "grids", "grams")
 """What can be read of every block: its output, or statistics taken in the forward pass."""
 
 
@@ -169,6 +169,8 @@ class Activations:
     """The last linear layer; None where there is no single one, or no network."""
     means: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """By block, its output averaged over all places: [B, C] float64."""
+    grids: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    """By block, its output averaged over each of 4×4 fields of places: [B, 16·C]."""
     grams: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """By block, the row sums of its Gram matrices of five orders: [B, 5, C] float64."""
     members: Tensor | None = None
@@ -221,6 +223,8 @@ class PostHoc(ABC):
     """Bumped by hand when the same parameters give other scores."""
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
+    compares_classes: ClassVar[bool] = False
+    """Does `fit` need images of several classes?"""
     supervised: ClassVar[bool] = False
     """Can it learn from outliers too, by `supervise`? Where none are given `fit` must do."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
@@ -232,7 +236,7 @@ class PostHoc(ABC):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means" or "grams".
+        """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means", "grids" or "grams".
 
         A class that always reads the same sets it instead: `needs: ClassVar[frozenset[str]] = frozenset({"features"})`.
         """
@@ -273,8 +277,7 @@ class PostHoc(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What decides this detector's scores, apart from network and data; of a user's class also its source."""
-        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
-        return {"name": self.name, "version": self.version, "params": self.params, **own}
+        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}
 
     def fitted(self, key: str) -> Tensor:
         """What `fit` learned under this name."""
@@ -379,8 +382,7 @@ class Shift(ABC):
 
     def identity(self) -> dict[str, Any]:
         """What decides the shifted images, apart from the images, their indices and the seed."""
-        own = {"code": code_of(type(self)) or unknown_code(type(self))} if is_users(type(self)) else {}
-        return {"name": self.name, "version": self.version, **self.params, **own}
+        return {"name": self.name, "version": self.version, **self.params, **own_identity(self)}
 
 
 def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:

@@ -27,8 +27,10 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def made(total: int, seed: int) -> Activations:
     """Activations of a network of three blocks, whose names do not stand in the order of the alphabet."""
-    means = {name: draw(total, width, seed=seed + width) for name, width in (("stem", 3), ("body", 5), ("end", 4))}
-    return Activations(torch.zeros(total, 2), draw(total, 6, seed=seed).float(), means=means)
+    widths = {"stem": 3, "body": 5, "end": 4}
+    means = {name: draw(total, width, seed=seed + width) for name, width in widths.items()}
+    grids = {name: draw(total, 16 * width, seed=seed + width).float() for name, width in widths.items()}
+    return Activations(torch.zeros(total, 2), draw(total, 6, seed=seed).float(), means=means, grids=grids)
 
 
 def brute(bank: NDArray[np.float64], queries: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -44,6 +46,42 @@ def test_a_layer_is_scored_by_brute_force_distances(layer: int | str, block: str
     scores = DN2(layer=layer, k=k).fit(train, None).score(test)
     assert scores.dtype == torch.float64
     np.testing.assert_allclose(scores, brute(train.means[block].numpy(), test.means[block].numpy(), k), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("layer", "block"), [(1, "stem"), (3, "end"), ("body", "body")])
+def test_the_fields_of_a_layer_are_scored_side_by_side(layer: int | str, block: str) -> None:
+    train, test = made(40, 0), made(9, 100)
+    detector = DN2(layer=layer, places="grid")
+    assert detector.needs == {"grids"}
+    expected = brute(train.grids[block].double().numpy(), test.grids[block].double().numpy(), 2)
+    np.testing.assert_allclose(detector.fit(train, None).score(test), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match=r"reads the blocks' grids: needs=\{'grids'\}"):
+        detector.fit(Activations(train.logits, train.features, means=train.means), None)
+
+
+def test_places_are_those_of_a_layer() -> None:
+    with pytest.raises(ValueError, match=r"dn2: places='grid' says how a layer is read: give layer= too"):
+        DN2(places="grid")
+    with pytest.raises(ValueError, match=r"places must be one of mean, grid, got 'all'"):
+        DN2(layer=1, places="all")  # type: ignore[arg-type]
+
+
+def test_the_last_stage_of_a_resnet_is_its_features_on_average_and_more_field_by_field() -> None:
+    rng = np.random.default_rng(0)
+    train, test = (ImageSet.from_arrays(rng.random((n, 3, 32, 32), np.float32)) for n in (70, 20))
+    network = networks.create("resnet20", 2, 32)
+    detectors = {"features": DN2(), "mean": DN2(layer="layer3"), "grid": DN2(layer="layer3", places="grid")}
+    scores = Panel(network, detectors).fit(train).score(test)
+    np.testing.assert_allclose(scores["mean"], scores["features"], rtol=1e-4)
+    outputs: list[Tensor] = []
+    hook = network.module.get_submodule("layer3").register_forward_hook(lambda _m, _i, out: outputs.append(out.clone()))
+    with torch.inference_mode():
+        for images in (train, test):
+            network.module((images.batch(range(len(images))) - 0.5) / 0.5)
+    hook.remove()
+    bank, queries = (out.double().unflatten(2, (4, 2)).unflatten(4, (4, 2)).mean((3, 5)).flatten(1) for out in outputs)
+    np.testing.assert_allclose(scores["grid"], brute(bank.numpy(), queries.numpy(), 2), rtol=1e-4)
+    assert np.corrcoef(scores["grid"], scores["features"])[0, 1] < 0.99
 
 
 def test_without_a_layer_it_reads_the_features() -> None:
@@ -123,7 +161,7 @@ def test_a_network_is_read_at_the_places_mean_of_its_blocks() -> None:
 def test_a_saved_panel_keeps_the_layer(tmp_path: Path) -> None:
     images = ImageSet.from_arrays(np.random.default_rng(0).random((30, 3, 16, 16), np.float32))
     network = networks.create("resnet20", 2, 16)
-    panel = Panel(network, {"early": DN2(layer=1), "late": DN2(layer="layer3")}).fit(images)
+    panel = Panel(network, {"early": DN2(layer=1, places="grid"), "late": DN2(layer="layer3")}).fit(images)
     panel.save(tmp_path / "panel.safetensors")
     again = Panel.load(tmp_path / "panel.safetensors", network)
     assert again.detectors == panel.detectors
@@ -157,7 +195,7 @@ class Deep(nn.Module):
         return logits
 
 
-@pytest.mark.parametrize("detector", [DN2(layer=3), DN2(layer=11), MDSLayers(epsilon=0)])
+@pytest.mark.parametrize("detector", [DN2(layer=3), DN2(layer=11), DN2(layer=3, places="grid"), MDSLayers(epsilon=0)])
 def test_a_table_in_another_order_is_read_in_the_networks(detector: PostHoc) -> None:
     """Parts of an interrupted fit come back from their file in the order of the alphabet."""
     with torch.random.fork_rng(devices=[]):
@@ -165,9 +203,9 @@ def test_a_table_in_another_order_is_read_in_the_networks(detector: PostHoc) -> 
         network = Network(Deep(), mean=0.5, std=0.5, side=8)
     rng = np.random.default_rng(0)
     images = ImageSet.from_arrays(rng.random((40, 3, 8, 8), np.float32), rng.integers(0, 2, 40))
-    table = table_of(network, images, frozenset({"means"}))
+    table = table_of(network, images, detector.needs)
     jumbled = in_order(table, sorted(network.block_names))
-    assert list(jumbled.means)[2] == "blocks.10"
+    assert list(jumbled.means or jumbled.grids)[2] == "blocks.10"
     scores = []
     for rows in (table, jumbled):
         panel = Panel(network, {"it": detector})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from farout import Network
 from farout.networks import statistics
-from farout.networks.statistics import ORDERS, by_place, grams, means
+from farout.networks.statistics import GRID, ORDERS, by_place, grams, grids, means
 
 SHAPES = {
     "map": (3, 5, 4, 6),
@@ -67,6 +67,36 @@ def test_means_are_averages_over_places(output: Tensor) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def slow_grids(output: Tensor) -> np.ndarray:
+    """Field by field: rows ⌊iH/4⌋ to ⌈(i + 1)H/4⌉, columns alike; of what is no map the mean over places."""
+    rows = output.detach().double().numpy()
+    if rows.ndim != 4:
+        return np.array([places.mean(1) for places in maps(output)])
+    height, width = rows.shape[2:]
+    found = np.empty((*rows.shape[:2], GRID, GRID))
+    for i in range(GRID):
+        for j in range(GRID):
+            across = slice(i * height // GRID, math.ceil((i + 1) * height / GRID))
+            down = slice(j * width // GRID, math.ceil((j + 1) * width / GRID))
+            found[:, :, i, j] = rows[:, :, across, down].mean((2, 3))
+    return found.reshape(len(rows), -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_grids_are_averages_over_fields(output: Tensor, dtype: torch.dtype) -> None:
+    for laid in layouts(output.to(dtype)):
+        found = grids(laid)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, slow_grids(laid), rtol=1e-6 if dtype == torch.float32 else 1e-12, atol=1e-7)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4, 7, 8, 14])
+def test_grids_of_maps_of_any_side(side: int) -> None:
+    output = draw(2, 3, side, side).double()
+    np.testing.assert_allclose(grids(output), slow_grids(output), rtol=1e-12)
+    assert grids(output).shape == (2, 3 * GRID**2)
+
+
 @pytest.mark.parametrize("change", [torch.relu, torch.clone, torch.neg], ids=lambda change: change.__name__)
 def test_grams_are_those_of_explicit_matrices(output: Tensor, change: Callable[[Tensor], Tensor]) -> None:
     for laid in layouts(change(output)):
@@ -91,6 +121,7 @@ def test_a_network_in_float64_is_read_in_float64() -> None:
 def test_gradients_of_statistics_are_those_of_finite_differences() -> None:
     output = draw(2, 3, 2, 2, seed=3).double().requires_grad_()
     assert torch.autograd.gradcheck(means, (output,))
+    assert torch.autograd.gradcheck(grids, (output,))
     assert torch.autograd.gradcheck(grams, (output,))
 
 
@@ -108,19 +139,21 @@ def test_dead_channels_spoil_no_gradient() -> None:
 
 def test_the_order_of_images_and_the_batch_do_not_matter() -> None:
     output = draw(9, 6, 5, 5)
-    for statistic in (means, grams):
+    for statistic in (means, grids, grams):
         one_by_one = torch.cat([statistic(output[i : i + 1]) for i in range(9)])
         torch.testing.assert_close(statistic(output.flip(0)).flip(0), one_by_one, rtol=1e-12, atol=0)
     assert means(output[:0]).shape == (0, 6)
+    assert grids(output[:0]).shape == (0, 96)
     assert grams(output[:0]).shape == (0, ORDERS, 6)
 
 
 def test_the_parts_that_a_large_output_is_read_in_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     for output in (draw(9, 6, 5, 5), draw(9, 5, 6), draw(9, 6)):
-        whole = means(output)
+        whole, fields = means(output), grids(output)
         for at_once in (1, 150, 400):
             monkeypatch.setattr(statistics, "AT_ONCE", at_once)
             torch.testing.assert_close(means(output), whole, rtol=1e-15, atol=1e-16)
+            assert torch.equal(grids(output), fields)
         monkeypatch.undo()
 
 
@@ -230,11 +263,12 @@ def test_blocks_are_found_where_none_are_named(module: nn.Module, names: tuple[s
 def test_statistics_of_a_pass_are_those_of_its_outputs(module: nn.Module) -> None:
     net = network(module)
     with torch.no_grad():
-        kept = net(images(), needs={"blocks", "means", "grams"})
-        alone = {kind: getattr(net(images(), needs={kind}), kind) for kind in ("means", "grams")}
-    assert list(kept.blocks) == list(kept.means) == list(kept.grams) == list(net.block_names)
+        kept = net(images(), needs={"blocks", "means", "grids", "grams"})
+        alone = {kind: getattr(net(images(), needs={kind}), kind) for kind in ("means", "grids", "grams")}
+    assert list(kept.blocks) == list(kept.means) == list(kept.grids) == list(kept.grams) == list(net.block_names)
     for name, output in kept.blocks.items():
         np.testing.assert_allclose(kept.grams[name], slow_grams(output), rtol=1e-9)
+        np.testing.assert_allclose(kept.grids[name], slow_grids(output), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(kept.means[name], [places.mean(1) for places in maps(output)], rtol=1e-12)
         for kind, tables in alone.items():
             torch.testing.assert_close(tables[name], getattr(kept, kind)[name], rtol=0, atol=0)
@@ -244,7 +278,7 @@ def test_only_what_is_needed_is_kept() -> None:
     net = network(Staged())
     with torch.no_grad():
         kept = net(images(), needs={"means"})
-    assert (len(kept.blocks), len(kept.means), len(kept.grams)) == (0, 2, 0)
+    assert (len(kept.blocks), len(kept.means), len(kept.grids), len(kept.grams)) == (0, 2, 0, 0)
 
 
 class Pausing(Staged):
@@ -263,7 +297,7 @@ class Pausing(Staged):
 
 def test_passes_in_two_threads_do_not_meddle() -> None:
     """One goes through all of the network while the other is in the middle."""
-    module, needs = Pausing(), {"blocks", "means", "grams"}
+    module, needs = Pausing(), {"blocks", "means", "grids", "grams"}
     net = network(module)
     with ThreadPoolExecutor(1) as pool, torch.no_grad():
         first = pool.submit(torch.no_grad()(net), images(3), needs=needs)
@@ -277,9 +311,9 @@ def test_passes_in_two_threads_do_not_meddle() -> None:
     assert torch.equal(kept.features, alone.features)
 
 
-def test_gradients_reach_images_through_either_statistic_also_where_layers_work_in_place() -> None:
+def test_gradients_reach_images_through_every_statistic_also_where_layers_work_in_place() -> None:
     net = network(Staged())
-    for kind in ("means", "grams"):
+    for kind in ("means", "grids", "grams"):
         given = images().requires_grad_()
         table = getattr(net(given, needs={kind}), kind)
         (gradient,) = torch.autograd.grad(sum(rows.sum() for rows in table.values()), given)
@@ -291,7 +325,8 @@ def test_gradients_reach_images_through_either_statistic_also_where_layers_work_
 def test_a_network_without_blocks_is_read_by_its_features(options: dict[str, object]) -> None:
     net = network(mlp(), **options)
     with torch.no_grad():
-        kept = net(images(), needs={"means", "grams"})
-    assert list(kept.means) == list(kept.grams) == ["features"]
+        kept = net(images(), needs={"means", "grids", "grams"})
+    assert list(kept.means) == list(kept.grids) == list(kept.grams) == ["features"]
+    torch.testing.assert_close(kept.grids["features"], kept.features, rtol=0, atol=0)
     torch.testing.assert_close(kept.means["features"], kept.features.double(), rtol=0, atol=0)
     np.testing.assert_allclose(kept.grams["features"], slow_grams(kept.features), rtol=1e-10)

@@ -89,8 +89,46 @@ def test_weights_come_from_the_seed_alone() -> None:
 @needs_timm
 def test_without_a_connection_pretrained_weights_fail_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ConnectionError, match=r"pretrained weights of vit_b32 .* could not be fetched .*load_weights"):
+    said = r"pretrained weights of vit_b32 .* could not be fetched .*weights: file.* and classes: 0.*load_weights"
+    with pytest.raises(ConnectionError, match=said):
         networks.create("vit_b32", 10, 224, pretrained=True)
+
+
+@needs_timm
+@pytest.mark.parametrize("error", [RuntimeError("shapes differ"), KeyError("fc"), MemoryError()])
+def test_what_else_goes_wrong_with_pretrained_weights_is_no_lack_of_a_connection(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(timm_bridge.load_timm("timm"), "create_model", fail)
+    with pytest.raises(type(error)) as caught:
+        networks.create("resnet18", 10, 224, pretrained=True)
+    assert caught.value is error
+
+
+@needs_timm
+@pytest.mark.parametrize(
+    ("name", "classes", "side", "channels", "mean"),
+    [
+        ("resnet18", 10, 96, 3, (0.485, 0.456, 0.406)),
+        ("resnet18", 0, 32, 3, (0.485, 0.456, 0.406)),
+        ("resnet18", 10, 32, 3, (0.5, 0.5, 0.5)),  # of ours
+        ("timm:resnet18", 10, 32, 3, (0.485, 0.456, 0.406)),
+        ("efficientnet_b0", 10, 32, 3, (0.485, 0.456, 0.406)),
+        ("resnet18", 10, 96, 1, (0.5,)),
+        ("timm:vit_tiny_patch16_224", 10, 64, 3, (0.5, 0.5, 0.5)),  # what its weights saw
+    ],
+)
+def test_networks_that_timm_builds_have_its_normalizer(
+    name: str, classes: int, side: int, channels: int, mean: tuple[float, ...]
+) -> None:
+    network = networks.create(name, classes, side, channels)
+    assert tuple(network.mean.flatten().tolist()) == pytest.approx(mean)
+    given = networks.create(name, classes, side, channels, mean=0.25, std=0.75)
+    assert (given.mean == 0.25).all()
+    assert (given.std == 0.75).all()
 
 
 @needs_timm

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import farout
 from farout import shifts
@@ -80,6 +81,9 @@ def test_ones_own_setups() -> None:
         ({"n_inliers": ["fog"]}, r"a setup cannot be called 'n_inliers'"),
         ({"mine": ["fog"], "GS mine": ["snow"]}, r"a setup cannot be called 'GS mine'"),
         ({"U_low": ["fog"]}, r"a setup cannot be called 'U_low'"),
+        ({"light_low": ["fog"]}, r"a setup cannot be called 'light_low'"),
+        ({"light_high": ["fog"]}, r"a setup cannot be called 'light_high'"),
+        ({"n_train": ["fog"]}, r"a setup cannot be called 'n_train'"),
         ({"mine": []}, r"setup mine: expected a list of shifts"),
         ({"mine": "fog"}, r"setup mine: expected a list of shifts, .* got 'fog'"),
         ({"mine": ["fogg"]}, r"unknown shift 'fogg'\. Did you mean 'fog'"),
@@ -91,6 +95,14 @@ def test_ones_own_setups() -> None:
 def test_setups_that_cannot_be_had(setups: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Rood(setups)
+
+
+def test_photographs_of_frost_need_frost(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"frost_dir=photos is for frost, which is not among fog, rot90"):
+        Rood({"weather": ["fog"], "turned": ["rot90"]}, frost_dir="photos")
+    Image.fromarray(np.full((300, 300, 3), 200, np.uint8)).save(tmp_path / "frost.png")
+    made = Rood({"weather": ["fog", {"name": "frost", "severity": 2}]}, frost_dir=str(tmp_path)).setups
+    assert made["weather"][-1].label == "frost 2"  # without photographs it would be called procedural
 
 
 def test_the_same_images_in_every_setup(study: Any) -> None:
@@ -154,6 +166,9 @@ def test_detectors_that_read_images_are_fitted_once_for_each_class(study: Any, m
     """Those fitted lately are kept, and they are few: all images of one come before those of the next."""
 
     class Mine(farout.Detector):
+        def fit(self, images: Any) -> None:
+            self.total = len(images)
+
         def score(self, images: torch.Tensor) -> torch.Tensor:
             return images.flatten(1).mean(1)
 
@@ -162,11 +177,32 @@ def test_detectors_that_read_images_are_fitted_once_for_each_class(study: Any, m
     assert [entry.tags["label"] for entry in entries] == [label for label in "0123" for _ in range(3)]
 
 
-def test_what_learns_nothing_is_scored_once_for_all_classes(study: Any) -> None:
-    entries = plan(study(["odin", "dn2"], one_class=True, setups={"x": ["flip"]}))
-    clean = [(entry.tags["detector"], entry.cell.id) for entry in entries if not entry.tags["setup"]]
-    assert len({cell for detector, cell in clean if detector == "odin"}) == 1
-    assert len({cell for detector, cell in clean if detector == "dn2"}) == 4
+UNABLE = ["msp", "odin", "react", "rmds"]
+"""Two that learn nothing, one that learns from the validation split, one that compares classes."""
+
+
+@pytest.mark.parametrize("name", UNABLE)
+def test_detectors_that_cannot_learn_from_one_class_are_refused_before_the_work(study: Any, name: str) -> None:
+    said = rf"protocol rood: one_class fits .* and {name} cannot learn from them .*: list those that can, "
+    with pytest.raises(ValueError, match=said + r"one_class: \[dn2, knn\]"):
+        plan(study(["dn2", name, "knn"], one_class=True))
+    with pytest.raises(ValueError, match=said + r"one_class: \[knn, dn2\]"):
+        plan(study(["dn2", name, "knn"], one_class=[name, "knn"]))
+    with pytest.raises(ValueError, match=r"take others: dice, dn2, gram, knn, mds, mds_layers, nnguide, she, vim$"):
+        plan(study([name], one_class=True))
+    plan(study(["dn2", name, "knn"], one_class=["dn2", "knn"]))
+
+
+def test_a_detector_of_images_that_learns_nothing_takes_no_single_class(
+    study: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(farout.Detector):
+        def score(self, images: torch.Tensor) -> torch.Tensor:
+            return images.flatten(1).mean(1)
+
+    monkeypatch.setitem(catalog._makers, "Mine", Mine)
+    with pytest.raises(ValueError, match=r"Mine cannot learn from them .*one_class: \[dn2\]"):
+        plan(study(["Mine", "dn2"], one_class=True))
 
 
 def test_classes_have_the_same_sources_for_all_detectors(study: Any) -> None:
@@ -196,7 +232,7 @@ def files(folder: Path, **counts: list[int]) -> dict[str, str]:
     ("train", "val", "detector", "message"),
     [
         ([5, 0], [5, 5], "dn2", "none of the 5 training images is of the class 1"),
-        ([5, 5], [5, 0], "react", "react is to be fitted, and there are no images of val"),
+        ([1, 5], [5, 5], "dn2", "dn2: k=2 needs at least that many training images, got 1"),
     ],
 )
 def test_a_class_without_images_to_fit_on(
@@ -226,6 +262,32 @@ def test_a_budget_cuts_what_is_asked_for_and_says_so(study: Any) -> None:
     assert INLIERS["full"] is None
 
 
+def test_outliers_that_nothing_is_tested_against_are_named(study: Any) -> None:
+    told = ["the outlier sets in rood: with one_class the other classes, or defects, are the outliers"]
+    assert cuts(study(["dn2"], one_class=True)) == cuts(study(["dn2"], one_class=["dn2"])) == told
+    assert cuts(study(["dn2"], one_class=True, outliers=[])) == []  # those that the inliers bring nobody has named
+    assert cuts(study(["msp", "dn2"], one_class=["dn2"])) == []
+
+
+def test_outliers_are_needed_where_a_detector_takes_all_classes(weights: str, tmp_path: Path) -> None:
+    spec = {
+        "name": "small",
+        "inliers": files(tmp_path, train=[5, 5], test=[5, 5]),
+        "networks": [{"name": "lenet", "weights": weights, "classes": 4}],
+        "detectors": ["dn2", "msp"],
+    }
+
+    def planned(**rood: Any) -> Any:
+        protocols = [{"name": "rood", "setups": {"x": ["flip"]}, **rood}]
+        return plan(from_spec(StudySpec.model_validate({**spec, "protocols": protocols})))
+
+    with pytest.raises(ValueError, match="protocol rood: it needs outliers"):
+        planned(one_class=["dn2"])
+    entries = planned(one_class=["dn2"], detectors=["dn2"])
+    assert [entry.tags["class"] for entry in entries] == ["0", "1"] * 2
+    assert {entry.tags["n_train"] for entry in entries} == {"4"}  # one of five is held out for validation
+
+
 @pytest.mark.parametrize(
     ("rood", "message"),
     [
@@ -233,7 +295,7 @@ def test_a_budget_cuts_what_is_asked_for_and_says_so(study: Any) -> None:
         ({"one_class": "dn2"}, "one_class must list the labels"),
         ({"one_class": None}, "one_class must list the labels"),
         ({"one_class": [3]}, "one_class must list the labels"),
-        ({"one_class": True, "images": 3}, "no image of the class .* among the 3 test images"),
+        ({"one_class": ["dn2"], "images": 3}, "no image of the class .* among the 3 test images"),
         ({"one_class": ["dn3"]}, r"unknown detector of the study: 'dn3'\. Did you mean 'dn2'"),
     ],
 )
@@ -261,7 +323,7 @@ def test_one_class_needs_classes(weights: str, tmp_path: Any) -> None:
         "name": "small",
         "inliers": {"train": str(tmp_path / "one.npz"), "test": str(tmp_path / "other.npz")},
         "networks": [{"name": "lenet", "weights": weights, "classes": 4}],
-        "detectors": ["msp"],
+        "detectors": ["dn2"],
         "protocols": [{"name": "rood", "one_class": True}],
     }
     with pytest.raises(ValueError, match="one_class needs test images of at least two classes"):

@@ -14,6 +14,8 @@ from PIL import Image
 import farout
 from farout import metrics
 from farout.data.file_sets import CATEGORIES
+from farout.metrics import setups
+from farout.protocols import plan
 from farout.protocols.rood_summary import summarise
 from farout.rng import balanced
 from farout.study.cell import Entry
@@ -21,7 +23,7 @@ from farout.study.results import Results, write_plan
 from farout.study.sources import LiveImages
 from farout.study.spec import ProtocolSpec, StudySpec
 from farout.study.store import Store, array_file, score_table
-from farout.study.study import Inliers, Study, Trial
+from farout.study.study import Inliers, Study, Trial, from_spec
 from written_runs import NamedCell, lenet_weights
 
 SETUPS = {"light": ["brightness"], "turned": ["rot90", "flip"]}
@@ -100,8 +102,27 @@ def test_figures(run: Results) -> None:
     together = np.concatenate(list(points.values()))
     assert (together.min(), together.max()) == (0, 1)
     assert len({tuple(values[:, 0]) for values in points.values()}) == 1  # the same images, on one scale
+    assert "under one of the 3 shifts that lower AUROC most (mean over detectors)" in scatter.caption
     gallery: Any = figures["rood_false_alarms"]
     assert [strip.title for strip in gallery.strips][-1].split()[0] in points
+
+
+def test_scatters_and_pictures_are_of_the_highest_severity(run: Results) -> None:
+    inliers, outliers = sets()
+    images = inliers.batch(range(50))
+    plain, others = scores(images), scores(outliers.batch(range(40)))
+    figures: dict[str, Any] = {figure.name: figure for figure in summarise(run, "rood").figures}
+    points = figures["rood_scatter_1"].panels["Bright"]
+    copies = {name: scores(farout.shift(name.split()[0], severity=5)(images)) for name in points}
+    shown = np.concatenate([plain, *copies.values()])
+    for name, values in copies.items():
+        expected = (np.stack([plain, values], 1) - shown.min()) / np.ptp(shown)
+        np.testing.assert_allclose(points[name], expected, atol=1e-9)
+    strips = {strip.title: strip for strip in figures["rood_false_alarms"].strips}
+    assert [title for title in strips if title.endswith(" 5")] == [f"{name} 5" for name in points]
+    for name, values in copies.items():
+        beyond = [(others < value).mean() for value in np.sort(values)[::-1][:8]]
+        assert strips[f"{name} 5"].words == [f"beyond {share:.0%}" for share in beyond]
 
 
 @pytest.fixture(scope="module")
@@ -129,16 +150,21 @@ def test_one_class_against_panels_fitted_by_hand(one_class: tuple[StudySpec, Pat
     farout.networks.load_weights(network, spec.networks[0].weights)
     train, test = (farout.load("toy", split, limit=120) for split in ("train", "test"))
     copies = [farout.shift("brightness", severity=k)(test.batch(range(120))) for k in range(1, 6)]
-    expected = {}
+    expected, unshifted_estimates, light_estimates, flagged = {}, [], [], []
     for label, name in enumerate(test.classes):
         panel = farout.Panel(network, ["dn2"]).fit(train.subset(np.flatnonzero(train.labels == label)))
         mine = test.labels == label
         plain = panel.score(test)["dn2"]
-        shifted = np.concatenate([panel.score(images)["dn2"][mine] for images in copies])
+        shifted = [panel.score(images)["dn2"][mine] for images in copies]
         expected[name] = (
             metrics.auroc(plain[mine], plain[~mine]),
-            metrics.auroc(np.concatenate([plain[mine], shifted]), plain[~mine]),
+            metrics.auroc(np.concatenate([plain[mine], *shifted]), plain[~mine]),
         )
+        places = np.r_[np.flatnonzero(mine), np.flatnonzero(~mine)]
+        unshifted_estimates.append(setups.setup_auroc(plain[mine], plain[~mine]).among(places, 120))
+        light_estimates.append(setups.setup_auroc(plain[mine], plain[~mine], shifted).among(places, 120))
+        beyond = (np.array(shifted) > setups.recall_threshold(plain[mine])).sum(0)
+        flagged.append(setups.Counts(beyond, beyond, beyond, 5).flagged().among(np.flatnonzero(mine), 120))
     lines = found["rood_classes"].set_index(["setup", "detector"])
     for name, (unshifted, light) in expected.items():
         assert lines.loc[("U", "dn2"), name] == pytest.approx(unshifted, abs=1e-9)
@@ -149,6 +175,48 @@ def test_one_class_against_panels_fitted_by_hand(one_class: tuple[StudySpec, Pat
     overview = found["rood"].set_index("detector")
     assert overview.loc["dn2", "outliers"] == "other classes, mean of 4"
     assert overview.loc["dn2", "GS light"] == pytest.approx(100 * (means[1] - means[0]))
+    plain_mean, light_mean = setups.mean(unshifted_estimates), setups.mean(light_estimates)
+    bounds = {
+        "U": plain_mean.share(),
+        "light": light_mean.share(),
+        "GS light": setups.points(light_mean - plain_mean),
+    }
+    for name, interval in bounds.items():
+        found_bounds = overview.loc["dn2", [name, f"{name}_low", f"{name}_high"]].to_numpy(float)
+        np.testing.assert_allclose(found_bounds, interval, atol=1e-7)
+    row = found["rood_shifts"].set_index(["detector", "shift"]).loc[("dn2", "brightness")]
+    expected_flagged = setups.mean(flagged).share()
+    np.testing.assert_allclose(row[["flagged", "flagged_low", "flagged_high"]].to_numpy(float), expected_flagged)
+
+
+def test_how_many_images_one_class_tests_have(one_class: tuple[StudySpec, Path]) -> None:
+    tables = {table.name: table for table in summarise(Results(one_class[1]), "rood").tables}
+    overview = tables["rood"].frame
+    assert set(overview["n_inliers"]) == set(overview["n_outliers"]) == {120}  # every image is both
+    assert "count the images that are so for at least one class" in tables["rood"].caption
+    assert "has seen the outliers' classes too" in tables["rood"].caption
+    train, test = (farout.load("toy", split, limit=120) for split in ("train", "test"))
+    single = tables["rood_class_intervals"].frame
+    of_dn2 = single[single["detector"] == "dn2"].set_index("class")
+    for label, name in enumerate(test.classes):
+        mine = int((test.labels == label).sum())
+        counts = of_dn2.loc[name, ["n_train", "n_inliers", "n_outliers"]].tolist()
+        assert counts == [int((train.labels == label).sum()), mine, 120 - mine]
+    assert "rough where there are fewer than about 30 inliers" in tables["rood_class_intervals"].caption
+
+
+def test_scatters_of_one_class_tests_show_some_of_every_class(one_class: tuple[StudySpec, Path]) -> None:
+    figures: list[Any] = summarise(Results(one_class[1]), "rood").figures
+    light, turned = (figure for figure in figures if figure.name.startswith("rood_scatter"))
+    for figure in (light, turned):
+        for points in figure.panels.values():
+            assert {len(pairs) for pairs in points.values()} == {100}  # 25 of each of four classes
+            for part in range(4):  # each scaled by itself
+                of_class = np.concatenate([pairs[25 * part : 25 * (part + 1)] for pairs in points.values()])
+                assert (of_class.min(), of_class.max()) == (0, 1)
+    assert "its copy under brightness, at the highest severity" in light.caption
+    assert "under one of the 2 shifts" in turned.caption
+    assert "each class by itself" in turned.caption
 
 
 def test_a_setup_is_shown_when_all_its_shifts_are_there(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
@@ -204,15 +272,17 @@ def test_a_class_that_is_not_there_yet(one_class: tuple[StudySpec, Path], tmp_pa
     assert not lines.loc["knn"].isna().drop("GS").any()
 
 
-def written(root: Path, seeds: dict[str, dict[str, np.ndarray]]) -> Results:
-    """A run of one detector: by seed, the scores of inliers (""), outliers ("out") and copies by shift."""
+def written(root: Path, seeds: dict[str, dict[str, np.ndarray]], setup: str = "turned") -> Results:
+    """By seed, or seed and detector ("1 dn2"), the scores of inliers (""), outliers ("out…") and copies by shift."""
     store, entries = Store(root).open(), []
-    for seed, sets in seeds.items():
-        for name in ("", "out", "flip", "rot90"):
-            tags = {"network": "net", "seed": seed, "detector": "knn", "class": "", "label": "", "severity": ""}
-            tags |= {"outliers": "out" if name == "out" else ""}
-            tags |= {"setup": "" if name in ("", "out") else "turned", "shift": "" if name in ("", "out") else name}
-            cell = NamedCell(("net", seed, "knn"), name)
+    for who, sets in seeds.items():
+        seed, _, detector = who.partition(" ")
+        for name in dict.fromkeys(["", "out", "flip", "rot90", *sets]):
+            tags = {"network": "net", "seed": seed, "detector": detector or "knn", "class": "", "label": ""}
+            outliers = name.startswith("out")
+            tags |= {"outliers": name if outliers else "", "severity": ""}
+            tags |= {"setup": setup, "shift": name} if name and not outliers else {"setup": "", "shift": ""}
+            cell = NamedCell(("net", seed, detector), name)
             entries.append(Entry("rood", cell, tags))
             if name in sets:
                 pictures = {"highest": np.arange(2), "highest_images": np.zeros((2, 4, 4, 3), np.uint8)}
@@ -245,6 +315,47 @@ def test_several_seeds(tmp_path: Path) -> None:
     assert np.isnan(line["GS turned"])
 
 
+def drawn(rng: np.random.Generator, apart: float, *outliers: str) -> dict[str, np.ndarray]:
+    found = {name: rng.standard_normal(20) for name in ("", "flip", "rot90")}
+    return found | {name: rng.standard_normal(20) + apart for name in outliers or ("out",)}
+
+
+def test_figures_are_of_the_first_seed(tmp_path: Path) -> None:
+    """The second one's detector is the better, and its scores are others."""
+    rng = np.random.default_rng(0)
+    seeds = {"1": drawn(rng, 0.5), "2": drawn(rng, 3.0)}
+    figures: dict[str, Any] = {f.name: f for f in summarise(written(tmp_path, seeds), "rood").figures}
+    assert list(figures) == ["rood_bars_0", "rood_scatter_0", "rood_false_alarms"]
+    first = seeds["1"]
+    frame = figures["rood_bars_0"].panels["knn"].set_index("bar")
+    assert frame.loc["none", "value"] == metrics.auroc(first[""], first["out"])
+    assert frame.loc["flip", "value"] == metrics.auroc(np.r_[first[""], first["flip"]], first["out"])
+    points = figures["rood_scatter_0"].panels["knn"]["flip"]
+    assert (np.argsort(points[:, 0]) == np.argsort(first[""])).all()
+    assert (np.argsort(points[:, 1]) == np.argsort(first["flip"])).all()
+    strip = next(strip for strip in figures["rood_false_alarms"].strips if strip.title == "flip")
+    assert strip.words == [f"beyond {(first['out'] < first['flip'][place]).mean():.0%}" for place in range(2)]
+    for figure in figures.values():
+        assert "Of several seeds the first." in figure.caption
+
+
+def test_of_every_outlier_set_the_best_detector_comes_first(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    apart = {"1 bad": 0.2, "1 best": 3.0, "1 good": 1.0}
+    seeds = {who: drawn(rng, far, "out b", "out a") for who, far in apart.items()}
+    frame = summarise(written(tmp_path, seeds, setup="_set"), "rood").tables[0].frame
+    assert frame["outliers"].tolist() == ["out b"] * 3 + ["out a"] * 3  # sets in the order of the study
+    assert frame["detector"].tolist() == ["best", "good", "bad"] * 2
+    assert not frame["_set"].isna().any()  # a setup's name, and no column of the table's own
+
+
+def test_the_images_of_a_line_are_counted_by_kind(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    found = {name: rng.standard_normal(20) for name in ("", "flip", "rot90")} | {"out": rng.standard_normal(7)}
+    (line,) = summarise(written(tmp_path, {"1": found}), "rood").tables[0].frame.to_dict("records")
+    assert (line["n_inliers"], line["n_outliers"]) == (20, 7)
+
+
 def test_clean_scores_alone(tmp_path: Path) -> None:
     summary = summarise(written(tmp_path, {"1": {"": np.zeros(3), "out": np.ones(3)}}), "rood")
     assert [table.name for table in summary.tables] == ["rood"]
@@ -272,10 +383,13 @@ def test_categories_whose_outliers_are_their_defects(tmp_path: Path, monkeypatch
         "budget": "quick",
     }
     study = StudySpec.model_validate(spec)
+    totals = {entry.tags["setup"]: entry.cell.images.about.total for entry in plan(from_spec(study))}
+    assert totals == {"": 60, "A": 30}  # nobody asks for shifted defects
     farout.run(study, tmp_path / "run")
     found = {table.name: table.frame for table in summarise(Results(tmp_path / "run"), "rood").tables}
     (line,) = found["rood"].to_dict("records")
     assert line["outliers"] == "defects, mean of 15"
+    assert (line["n_inliers"], line["n_outliers"]) == (30, 30)
     single = found["rood_class_intervals"].set_index("class")
     assert (single["n_inliers"] == 2).all()  # 60 images: two of either kind of every category
     assert (single["n_outliers"] == 2).all()
@@ -293,6 +407,7 @@ def test_categories_whose_outliers_are_their_defects(tmp_path: Path, monkeypatch
         both = np.concatenate([plain[good], flipped[good]])
         assert single.loc[category, "A"] == metrics.auroc(both, plain[~good])
     assert line["U"] == pytest.approx(single["U"].mean())
+    assert line["A"] == pytest.approx(single["A"].mean())
 
 
 def test_nothing_yet(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import farout
 from farout import Activations, PostHoc, detectors
+from farout.core import PER_BLOCK
 from farout.study import engine
 from farout.study.fitting import FitCell
 from farout.study.results import Results
@@ -181,7 +182,7 @@ def test_a_panel_with_odin_can_be_stressed(weights: str) -> None:
 class Everything(PostHoc):
     """Needs all that there is."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head", "blocks", "means", "grams", "members"})
+    needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head", "members", *PER_BLOCK})
 
     def score(self, activations: Activations) -> Tensor:
         return activations.logits.double().amax(1)
@@ -221,6 +222,6 @@ def test_a_kept_chunk_serves_if_and_only_if_it_has_all_columns(joined: bool, blo
     job, (chunk,) = work.prepare(Store(tmp_path), torch.device("cpu")), work.chunks
     kept = job.run(chunk, lambda images: None)
     assert job.complete(chunk, kept)
-    assert len(kept) == 3 + joined + (2 + blocks) * len(network.statistics_names)
+    assert len(kept) == 3 + joined + (3 + blocks) * len(network.statistics_names)
     for name in kept:
         assert not job.complete(chunk, {other: rows for other, rows in kept.items() if other != name}), name

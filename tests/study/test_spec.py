@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
+from torch import Tensor, nn
 
+from farout import ImageSet, Network
+from farout.data.splits import divide, official
 from farout.study.spec import DataSpec, NetworkSpec, ProtocolSpec, StudySpec, TrainSpec
 
 LEAST: dict[str, Any] = {"inliers": "toy", "detectors": ["msp"]}
@@ -129,6 +132,14 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
         (
             {"networks": [{"name": "lenet", "weights": "w.pt", "train": {}}]},
             "networks.0: network 'lenet': give exactly one of weights, pretrained or train",
+        ),
+        (
+            {"networks": [{"name": "lenet", "train": {}, "classes": 0}]},
+            "networks.0: network 'lenet': without classes (classes: 0) there is nothing to train",
+        ),
+        (
+            {"networks": [{"name": "lenet", "weights": "w.pt", "classes": -1}]},
+            "networks.0.classes: Input should be greater than or equal to 0",
         ),
         ({"name": "../up"}, "name: a study's name starts with a letter or digit"),
         ({"name": ".."}, "got '..'; give it one with name:"),
@@ -281,6 +292,69 @@ def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
     assert ("vit_tiny", "scale") not in {(entry.tags["network"], entry.tags["detector"]) for entry in entries}
     families = {entry.tags["network"].rstrip("0123456789_") for entry in entries}
     assert families == {"resnet", "vit_tiny", "densenet", "wrn"}
+
+
+CIFAR_10, SUPER_CLASSES = 10, 20
+
+
+def few(name: str, classes: int, side: int, kinds: int = 1) -> Any:
+    """A stand-in for a set that would be fetched: ten training images of every class, two for every kind to test."""
+
+    def make(split: str = "test", **options: Any) -> ImageSet:
+        part = official(split, name)
+        labels = np.arange(classes).repeat(2 * kinds if part == "test" else 10)
+        pixels = np.random.default_rng([len(labels), classes]).integers(0, 256, (len(labels), side, side, 3), np.uint8)
+        images = ImageSet.from_arrays(pixels, labels, name=name)
+        if kinds > 1:
+            images.attributes = {"outlier": np.arange(len(labels)) % 2 if part == "test" else 0 * labels}
+        return divide(images, split)
+
+    return make
+
+
+class Stages(nn.Module):
+    """Stages by the names that a ResNet of timm's has, and features."""
+
+    block_names = ("act1", "layer1", "layer2", "layer3", "layer4")
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in self.block_names:
+            self.add_module(name, nn.Conv2d(3, 3, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for name in self.block_names:
+            x = self.get_submodule(name)(x)
+        return x.mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("table", "data", "maker", "pairs", "classes", "copies"),
+    [
+        ("table1", "cifar10", few("cifar10", CIFAR_10, 32), 4, CIFAR_10, 5 + 95),
+        ("table2", "cifar100", few("cifar100", SUPER_CLASSES, 32), 4, SUPER_CLASSES, 5 + 95),
+        ("table3", "mvtec", few("mvtec", 15, 32, kinds=2), 5, 15, 5),
+        ("table5", "cifar10", few("cifar10", CIFAR_10, 32), 5, CIFAR_10, 1),
+    ],
+)
+def test_the_realistic_studies_plan_what_the_paper_did(
+    monkeypatch: pytest.MonkeyPatch, table: str, data: str, maker: Any, pairs: int, classes: int, copies: int
+) -> None:
+    """With stand-ins for images and networks, which would be fetched; pairs: of networks and detectors."""
+    from farout.data.catalog import DATASETS
+    from farout.protocols import cuts, plan
+    from farout.study import sources
+    from farout.study.study import from_spec
+
+    monkeypatch.setitem(DATASETS._makers, data, maker)
+    monkeypatch.setattr(sources, "create", lambda *_args, **_options: Network(Stages(), mean=0.5, std=0.5, head=False))
+    (path,) = [path for path in SHIPPED if path.stem == f"rood_{table}"]
+    study = from_spec(StudySpec.read(path))
+    entries = plan(study)
+    assert len(entries) == pairs * classes * (1 + copies)
+    assert {entry.tags["n_train"] for entry in entries} == {"10"}  # all training images: none is held out
+    assert len({entry.cell.images.about.total for entry in entries}) == (2 if data == "mvtec" else 1)
+    assert study.cuts + cuts(study) == []
 
 
 def test_a_font_is_looked_for_beside_the_study(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 import farout
 from farout.detectors import KNN, MSP
+from farout.networks import timm_bridge
 from farout.protocols import check, plan
 from farout.registry import UnknownName
+from farout.study import sources
 from farout.study.fitting import FitCell
 from farout.study.sources import StoredNetwork
 from farout.study.spec import ProtocolSpec, StudySpec
@@ -19,6 +25,8 @@ from farout.study.study import Study, from_spec
 from farout.study.subjects import ImageSubject, PostHocSubject
 from farout.study.training import TrainCell, TrainedNetwork
 from written_runs import lenet_weights
+
+needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
 
 SMALL = {
     "train": {"name": "toy", "split": "val", "limit": 100},
@@ -387,3 +395,72 @@ def test_other_images_test_stored_networks_and_image_detectors_again(
 def test_epochs_that_a_budget_leaves_out_are_named(ready: Any) -> None:
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 30}}], budget="standard")
     assert study.cuts == ["20 of 30 epochs of training"]
+
+
+class Tower(nn.Module):
+    """Features [B, 4] of images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 8, 8)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.stem(images).mean((2, 3))
+        return features
+
+
+def test_a_network_may_have_no_classes(
+    ready: Any, weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that gives features alone no accuracy can be told, and detectors of features score."""
+    asked: list[int] = []
+
+    def made(_name: str, classes: int, *_args: Any, **_options: Any) -> farout.Network:
+        asked.append(classes)
+        return farout.Network(Tower(), mean=0.5, std=0.5, head=False, side=32)
+
+    monkeypatch.setattr(sources, "create", made)
+    monkeypatch.setattr(sources, "load_weights", lambda *_args: None)
+    study = ready(networks=[{"name": "resnet18", "weights": weights, "classes": 0}], detectors=["dn2"])
+    assert set(asked) == {0}
+    farout.run(StudySpec.model_validate(study.spec), tmp_path)
+    results = farout.study.results.Results(tmp_path)
+    assert (len(results.done("clean")), results.failures()) == (2, {})
+
+
+def test_only_networks_of_timms_may_have_no_classes(ready: Any, weights: str) -> None:
+    with pytest.raises(ValueError, match=r"at least 2 classes \(or 0, of timm's networks\), got classes=0 for lenet"):
+        ready(networks=[{"name": "lenet", "weights": weights, "classes": 0}])
+
+
+@needs_timm
+@pytest.mark.parametrize(("name", "side"), [("resnet18", 96), ("resnet18", None), ("timm:resnet18", 32)])
+def test_a_local_file_of_timms_weights_is_read_for_its_features(
+    ready: Any, tmp_path: Path, name: str, side: int | None
+) -> None:
+    """As `pretrained: true` would read it: without the classifier of other classes, with the normaliser it saw."""
+    theirs = timm_bridge.load_timm("timm").create_model("resnet18").eval()
+    farout.networks.save_weights(theirs, tmp_path / "weights.safetensors")
+    item = {"name": name, "weights": str(tmp_path / "weights.safetensors"), "side": side, "classes": 0}
+    study = ready(networks=[item], detectors=["dn2"])
+    network = study.trials[0].subjects[0].fit.network.preview()
+    images = farout.load("toy", limit=3).batch(range(3))
+    large = F.interpolate(images, (side or 32, side or 32), mode="bilinear", antialias=True) if side == 96 else images
+    mean, std = (torch.tensor(theirs.pretrained_cfg[key]).view(3, 1, 1) for key in ("mean", "std"))
+    with torch.inference_mode():
+        expected = theirs.forward_head(theirs.forward_features((large - mean) / std), pre_logits=True)
+        torch.testing.assert_close(network(images).features, expected, rtol=1e-4, atol=1e-5)
+    farout.run(StudySpec.model_validate(study.spec), tmp_path / "run")
+    results = farout.study.results.Results(tmp_path / "run")
+    assert (len(results.done("clean")), results.failures()) == (2, {})
+
+
+@needs_timm
+def test_the_file_of_another_number_of_classes_says_what_to_write(ready: Any, tmp_path: Path) -> None:
+    theirs = timm_bridge.load_timm("timm").create_model("resnet18")
+    farout.networks.save_weights(theirs, tmp_path / "weights.safetensors")
+    item = {"name": "resnet18", "weights": str(tmp_path / "weights.safetensors"), "side": 96}
+    with pytest.raises(ValueError, match=r"fc\.bias \[1000\] \(expected \[4\]\).* in a study classes: 0"):
+        ready(networks=[item], detectors=["dn2"])
+    network = ready(networks=[{**item, "classes": 1000}]).trials[0].subjects[0].fit.network.preview()
+    assert tuple(network.mean.flatten().tolist()) == pytest.approx(theirs.pretrained_cfg["mean"])

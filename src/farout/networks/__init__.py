@@ -57,10 +57,10 @@ def create(
     classes: 0 for a network of timm's that gives features alone. Pretrained weights that know other classes than these
         give features alone too: detectors that read logits refuse it, and `train` does. With a layer of its own it can
         be trained: `Network(nn.Sequential(network.module, nn.Linear(…)), …)`.
-    mean, std: the normalizer; by default 0.5. With pretrained, a "timm:" name or classes=0: what timm's weights saw.
+    mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
+        (of images with one channel 0.5).
     """
-    theirs = name.startswith(timm_bridge.PREFIX)
-    maker = None if theirs else NETWORKS[name]
+    maker = None if name.startswith(timm_bridge.PREFIX) else NETWORKS[name]
     if pretrained:
         classes = timm_bridge.pretrained_classes(name, classes, channels)
     elif classes < 2 and not (classes == 0 and timm_bridge.knows(name)):
@@ -69,14 +69,13 @@ def create(
         raise ValueError(
             f"expected a side of at least {SMALLEST} px and 1 or 3 channels, got side={side} and channels={channels}"
         )
-    large = side >= timm_bridge.LARGE and timm_bridge.knows(name)
+    theirs = pretrained or not classes or timm_bridge.builds(name, side)
     with seeded(seed_of(seed, "network", name)), torch.device("cpu"):
-        if maker is None or pretrained or large or not classes:
+        if maker is None or theirs:
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
             module = maker(classes=classes, side=side, channels=channels)
-    seen = pretrained or ((theirs or not classes) and channels == 3)
-    own = timm_bridge.normalizer(module) if seen else (0.5, 0.5)
+    own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
     return Network(
         module,
         mean=own[0] if mean is None else mean,

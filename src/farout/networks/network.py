@@ -144,7 +144,7 @@ class Network(nn.Module):
 
     @property
     def statistics_names(self) -> tuple[str, ...]:
-        """What `means` and `grams` tell of: the blocks; of a network that has none, the features."""
+        """What `means`, `grids` and `grams` tell of: the blocks; of a network that has none, the features."""
         return self.block_names or ("features",)
 
     @property

@@ -43,6 +43,8 @@ them (CLIP). Its classifiers tell the 1,000 classes of ImageNet, or its 11,000 t
 PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32": 32, "swin_t": 32}
 """What the side must be a multiple of: the patch, or the 32 px that Swin's four stages merge into one token."""
 
+FETCHING = ("huggingface_hub", "httpx", "httpx2", "requests", "urllib3")
+"""Libraries whose errors, as those of the operating system, say that a file could not be fetched."""
 TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
 """Names that have no small-image form of ours."""
 
@@ -50,6 +52,11 @@ TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3
 def knows(name: str) -> bool:
     """Can timm make a network of this name?"""
     return name in TIMM_NAMES or name.startswith(PREFIX)
+
+
+def builds(name: str, side: int) -> bool:
+    """Is a network of this name timm's for images of this side, whatever its weights?"""
+    return knows(name) and (side >= LARGE or name not in NETWORKS or name in TIMM_ONLY)
 
 
 def pretrained_classes(name: str, classes: int, channels: int) -> int:
@@ -90,7 +97,7 @@ def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool
 
 
 def normalizer(module: nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation that a pretrained network of timm's was trained with."""
+    """Mean and deviation that timm's weights of this network saw."""
     config: Any = module.pretrained_cfg
     return tuple(config["mean"]), tuple(config["std"])
 
@@ -138,13 +145,18 @@ def _make(name: str, pretrained: bool, **options: Any) -> Any:
     try:
         return timm.create_model(_timm_name(name), pretrained=pretrained, **options)
     except Exception as error:
-        if not pretrained:
+        if not pretrained or not _of_fetching(error):
             raise
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise ConnectionError(
             f"the pretrained weights of {name} ({_timm_name(name)}) could not be fetched ({reason}). Connect once, so "
-            "that they are kept in the Hugging Face cache, or create it with pretrained=False and use load_weights"
+            "that they are kept in the Hugging Face cache, or take a local file: in a study weights: file.safetensors "
+            "and classes: 0 instead of pretrained: true; in Python load_weights and classes=0 instead of pretrained"
         ) from error
+
+
+def _of_fetching(error: Exception) -> bool:
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in FETCHING
 
 
 def load_timm(name: str) -> ModuleType:

@@ -105,7 +105,7 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> 
         raise ValueError(
             f"{path} has other shapes than the network: {_some(other)}. "
             "Create the network with the classes, side and channels of the file; where its features are all that is "
-            "read, one of timm's can be created without a classifier: classes=0"
+            "read, one of timm's can be created without a classifier: classes=0, in a study classes: 0"
         )
 
 

@@ -6,7 +6,7 @@ generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). What d
 
 - by default the inliers are the whole training distribution, and outliers are the study's sets: the form that suits any
   classifier. `one_class: true` is the paper's: every class in turn is the inlier, detectors are fitted on its images
-  alone, all other classes are outliers;
+  alone, all other classes are outliers. What the network was trained on is another matter, see the tables;
 - intervals, which the paper lacks: an image and its shifted copies are one cluster (see `farout.metrics.setups`);
 - frost is procedural unless `frost_dir` names a folder of photographs;
 - a smaller budget takes fewer inliers, the same ones in every setup, and always all shifts;
@@ -25,7 +25,7 @@ from farout.core import Shift
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.clean import IMAGES
 from farout.protocols.protocol import PROTOCOLS, Protocol
-from farout.protocols.rood_classes import one_class_names
+from farout.protocols.rood_classes import no_one_class, one_class_names
 from farout.protocols.rood_setups import Setups, setups_from
 from farout.protocols.rood_summary import summarise
 from farout.protocols.summary import Summary
@@ -38,6 +38,7 @@ from farout.study.sources import (
     ImageSource,
     MatchedImages,
     ShiftedImages,
+    SoundImages,
     UncorruptedImages,
 )
 from farout.study.spec import Budget
@@ -87,9 +88,12 @@ class Rood(Protocol):
         return None
 
     def _unsuited(self, trial: Trial) -> str | None:
-        if self.one_class is not True and not trial.outliers:
+        alone, others = self._apart(trial)
+        if others and not trial.outliers:
             return "it needs outliers; name some, or make every class in turn the inlier with one_class: true"
-        if self.one_class:
+        if reason := no_one_class(alone, others):
+            return reason
+        if alone:
             test = trial.inliers.test.load()
             if test.labels is None or len(np.unique(test.labels)) < 2:
                 return f"one_class needs test images of at least two classes, {test.name} has none or one"
@@ -97,11 +101,26 @@ class Rood(Protocol):
                 return "one_class fits detectors on single classes, and the inliers have no training split with labels"
         return None
 
+    def _apart(self, trial: Trial) -> tuple[list[Subject], list[Subject]]:
+        """The detectors that take every class in turn for the inliers, and those that take all together."""
+        tested = chosen(trial, self.detectors)
+        others = [subject for subject in tested if not self.takes_classes(subject)]
+        return [subject for subject in tested if self.takes_classes(subject)], others
+
+    def takes_classes(self, subject: Subject) -> bool:
+        """Does it take every class in turn for the inliers?"""
+        return self.one_class if isinstance(self.one_class, bool) else subject.label in self.one_class
+
     def cuts(self, study: Study) -> list[str]:
-        allowed = INLIERS[study.budget]
-        if self.images is None or allowed is None or self.images <= allowed:
-            return []
-        return [f"{self.images - allowed:,} of {self.images:,} inlier images of {self.name}"]
+        allowed, told = INLIERS[study.budget], []
+        if self.images is not None and allowed is not None and self.images > allowed:
+            told.append(f"{self.images - allowed:,} of {self.images:,} inlier images of {self.name}")
+        named = study.spec["outliers"] if study.spec else []
+        if named and not any(self._apart(trial)[1] for trial in study.trials):
+            told.append(
+                f"the outlier sets in {self.name}: with one_class the other classes, or defects, are the outliers"
+            )
+        return told
 
     def plan(self, study: Study) -> list[Entry]:
         for labels in (self.detectors, None if isinstance(self.one_class, bool) else self.one_class):
@@ -151,7 +170,7 @@ class _Plan:
             yield from (self._entry(one, images, outliers=name) for one in tested if one.label is None)
         for setup, shifts in self.protocol.setups.items():
             for shift in shifts:
-                images = self._some(ShiftedImages(self.test, shift, SEED))
+                images = SoundImages(self._some(ShiftedImages(self.test, shift, SEED)))
                 tags = {"setup": setup, "shift": _name(shift), "severity": str(shift.params.get("severity", ""))}
                 yield from (self._entry(one, self._inliers(one, images), **tags) for one in tested)
 
@@ -161,8 +180,7 @@ class _Plan:
 
     def _tested(self, subject: Subject) -> list[Tested]:
         """The detector as it is, or fitted on every class by itself."""
-        alone = self.protocol.one_class
-        if not (alone if isinstance(alone, bool) else subject.label in alone):
+        if not self.protocol.takes_classes(subject):
             return [Tested(subject, None, "")]
         return [
             Tested(subject.fitted_on(partial(self._of_class, label)), label, name)
@@ -175,9 +193,12 @@ class _Plan:
 
     @cached_property
     def _classes(self) -> dict[int, str]:
-        train = self.trial.inliers.train
-        assert train is not None  # or the study would not suit
-        return one_class_names(self.trial.inliers.test.load(), self._some(self.test).load(), train.load())
+        return one_class_names(self.trial.inliers.test.load(), self._some(self.test).load(), self._train.load())
+
+    @property
+    def _train(self) -> ImageSource:
+        assert self.trial.inliers.train is not None  # or the study would not suit
+        return self.trial.inliers.train
 
     def _inliers(self, one: Tested, images: ImageSource) -> ImageSource:
         """The inliers' share of shifted test images. A pass that is shared costs no more for all images, so that all
@@ -186,7 +207,10 @@ class _Plan:
 
     def _entry(self, one: Tested, images: ImageSource, **tags: str) -> Entry:
         who = {"network": one.subject.network, "seed": str(self.trial.seed), "detector": one.subject.label}
-        which = {"class": one.of, "label": "" if one.label is None else str(one.label)}
+        which = {"class": "", "label": "", "n_train": ""}
+        if one.label is not None:
+            fitted_on = self._of_class(one.label, self._train).about.total
+            which = {"class": one.of, "label": str(one.label), "n_train": str(fitted_on)}
         what: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
         return Entry(self.protocol.name, ScoreCell(one.subject, images), {**who, **which, **what})
 

@@ -6,11 +6,45 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farout.core import ImageSet
+from farout.core import Detector, ImageSet, PostHoc
+from farout.detectors.catalog import catalog
 from farout.study.sources import OUTLIER
+from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 
 COLUMNS = ("setup", "network", "seed", "detector", "mean", "GS")
 """Of the table that has others called after the classes."""
+
+
+def no_one_class(alone: Sequence[Subject], others: Sequence[Subject]) -> str | None:
+    """Why some of the detectors that are to take single classes for the inliers cannot; None where all can."""
+    unable = list(dict.fromkeys(subject.label for subject in alone if not _learns(subject)))
+    if not unable:
+        return None
+    able = dict.fromkeys(subject.label for subject in (*alone, *others) if _learns(subject))
+    advice = f"list those that can, one_class: [{', '.join(able)}]" if able else f"take others: {', '.join(_able())}"
+    return (
+        f"one_class fits detectors on the training images of one class, and {', '.join(unable)} cannot learn from them "
+        f"(fitted on nothing, on the val split, or on several classes): {advice}"
+    )
+
+
+def _learns(subject: Subject) -> bool:
+    """Can it be fitted on the training images of one class? Of one that comes fitted `fitted_on` says it cannot."""
+    if isinstance(subject, PostHocSubject):
+        return _fits_on_one(subject.fit.detector)
+    return not isinstance(subject, ImageSubject) or type(subject.make()).fit is not Detector.fit
+
+
+def _fits_on_one(detector: PostHoc | type[PostHoc]) -> bool:
+    return detector.fits_on == "train" and not detector.compares_classes
+
+
+def _able() -> list[str]:
+    """The detectors by name that can be fitted on one class."""
+    makers = ((name, catalog[name]) for name in catalog)
+    return [
+        name for name, made in makers if isinstance(made, type) and issubclass(made, PostHoc) and _fits_on_one(made)
+    ]
 
 
 def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[int, str]:

@@ -27,7 +27,9 @@ def bars(lines: Lines) -> list[Bars]:
     """A figure per network and outlier set, of the first seed."""
     caption = (
         "AUROC of the outliers against the inliers as they are (none, the line across) and with their copies under one "
-        "shift, all severities, among the inliers. Whiskers: 95 % intervals."
+        "shift, all severities, among the inliers. An augmentation adds one copy of every inlier, a corruption one of "
+        "each severity: the inliers as they are weigh more beside the former. Whiskers: 95 % intervals. Of several "
+        "seeds the first."
     )
     figures = []
     for place, (title, part) in enumerate(_by_figure(lines).items()):
@@ -56,22 +58,27 @@ def _there(line: Line, found: Measured) -> list[tuple[str, str]]:
 
 
 def scatters(lines: Lines) -> list[Scatter]:
-    """A figure per network and setup: the shifts that hurt most, at their highest severity."""
-    caption = (
-        f"Every point is an inlier: its score as it is, and that of its copy under one of the {WORST} shifts that "
-        "lower AUROC most (mean over detectors), at the highest severity. Scores are scaled to [0, 1] over what is "
-        "shown. On the diagonal the shift changes nothing; above it the copy looks more like an outlier. At the right "
-        "the median of every shift's copies."
-    )
+    """A figure per network and setup, of the first seed: the shifts that hurt most, at their highest severity."""
     figures: list[Scatter] = []
     for title, part in _by_inliers(lines).items():
         for setup in dict.fromkeys(setup for one in part for setup, _ in _there(*one)):
             worst = _worst(part, setup)
             panels = {line.who.detector: _points(line, found, setup, worst) for line, found in part}
-            name = f"rood_scatter_{len(figures)}"
+            caption, name = _scatter_caption(worst, part[0][0].one_class), f"rood_scatter_{len(figures)}"
             labels = ("score of the image", "score of its copy")
             figures.append(Scatter(name, f"Scores under shift, {title}, setup {setup}", caption, panels, labels))
     return figures
+
+
+def _scatter_caption(shifts: Sequence[str], one_class: bool) -> str:
+    which = shifts[0] if len(shifts) == 1 else f"one of the {len(shifts)} shifts that lower AUROC most"
+    several = " (mean over detectors)" if len(shifts) > 1 else ""
+    over = "over what is shown of a class, each class by itself" if one_class else "over what is shown"
+    return (
+        f"Every point is an inlier: its score as it is, and that of its copy under {which}{several}, at the highest "
+        f"severity. Scores are scaled to [0, 1] {over}. On the diagonal the shift changes nothing; above it the copy "
+        "looks more like an outlier. At the right the median of every shift's copies. Of several seeds the first."
+    )
 
 
 def _by_inliers(lines: Lines) -> dict[str, Lines]:
@@ -112,7 +119,10 @@ def _scaled(test: Test, copies: dict[str, Key], count: int) -> dict[str, Array]:
 
 
 def false_alarms(lines: Lines) -> list[Gallery]:
-    """Shifted inliers that the best detector finds least normal; of one-class tests no such pictures are kept."""
+    """Shifted inliers that the best detector finds least normal, of the first seed.
+
+    The pictures that one-class tests keep are mostly of other classes than their own: they are not shown.
+    """
     first = lines[0][0].who.seed
     several = [(line, found) for line, found in lines if not line.one_class and line.who.seed == first]
     if not several:
@@ -123,8 +133,9 @@ def false_alarms(lines: Lines) -> list[Gallery]:
     strips = [_strip(line.tests[0], Scores(line.tests[0]), key) for key in worst]
     where = f" on {line.who.network}" if line.who.network else ""
     caption = (
-        f"Inliers under the {WORST} worst shifts of every setup that look least normal to {line.who.detector}{where}, "
-        f"the best detector on {line.outliers} without shifts. Beyond: the share of outliers that look more normal."
+        f"Inliers under the worst shifts of every setup (at most {WORST}) that look least normal to {line.who.detector}"
+        f"{where}, the best detector on {line.outliers} without shifts. Beyond: the share of outliers that look more "
+        "normal. Of several seeds the first."
     )
     return [Gallery("rood_false_alarms", "False alarms", caption, strips)] if strips else []
 

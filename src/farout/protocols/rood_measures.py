@@ -8,6 +8,8 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
+import numpy as np
+
 from farout.metrics.intervals import Interval
 from farout.metrics.setups import Counts, Estimate, points, recall_threshold
 from farout.protocols.rood_tests import PLAIN, Key, Line, Scores, Test
@@ -43,9 +45,9 @@ class Measured:
     """A line's figures: the mean over its tests, and each test by itself."""
 
     inliers: int = 0
-    """Of all tests."""
+    """The images that are inliers in one of the tests."""
     outliers: int = 0
-    """The most that a test has."""
+    """Those that are outliers in one; where other classes are, every image is both."""
     together: dict[Key, Measure] = field(default_factory=dict)
     """Of what all tests have."""
     tests: list[tuple[int, int, dict[Key, Measure]]] = field(default_factory=list)
@@ -58,7 +60,7 @@ class Measured:
 
 def measured(line: Line) -> Measured:
     """The scores of one test are read at a time, and of its copies those of one shift."""
-    found = Measured()
+    found, seen = Measured(), [np.empty(0, np.int64), np.empty(0, np.int64)]
     sums: dict[Key, tuple[int, _Estimates]] = {}
     for test in line.tests:
         scores = Scores(test)
@@ -72,9 +74,10 @@ def measured(line: Line) -> Measured:
                 sums[key] = count + 1, both
             else:
                 found.together[key] = _Estimates(*(one / line.expected for one in both)).measure()
-        found.inliers += len(scores.inliers)
-        found.outliers = max(found.outliers, len(scores.outliers))
         found.tests.append((len(scores.inliers), len(scores.outliers), alone))
+        for kind, places in enumerate(np.split(scores.places, [len(scores.inliers)])):
+            seen[kind] = np.union1d(seen[kind], places)
+    found.inliers, found.outliers = map(len, seen)
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from farout.metrics.intervals import Interval
@@ -36,7 +37,7 @@ def _overview(lines: Lines) -> Table:
     if several:
         frame = _over_seeds(frame)
     sets, _ = pd.factorize(frame["outliers"])
-    frame = frame.assign(_set=sets).sort_values(["_set", UNSHIFTED], ascending=[True, False], kind="stable")
+    frame = frame.iloc[np.lexsort([-frame[UNSHIFTED].to_numpy(float), sets])]
     caption = (
         "AUROC of the outliers against inliers as they are (U) and with all their shifted copies among the inliers (A: "
         "augmentations, C: corruptions of five severities, or setups of the study's own). GS: the generalizability "
@@ -46,8 +47,12 @@ def _overview(lines: Lines) -> Table:
         "Mean over so many seeds." if several else "In brackets 95 % intervals; an image and its copies count as one."
     )
     if any(line.one_class for line, _ in lines):
-        caption += " Mean of …: every class in turn is the inlier, and detectors are fitted on that class alone."
-    return Table("rood", "Generalizability", caption, frame.drop(columns="_set").reset_index(drop=True))
+        caption += (
+            " Mean of …: every class in turn is the inlier, and detectors are fitted on that class alone; n_inliers "
+            "and n_outliers count the images that are so for at least one class. The training of the network is not "
+            "part of this: one that was trained on these classes has seen the outliers' classes too."
+        )
+    return Table("rood", "Generalizability", caption, frame.reset_index(drop=True))
 
 
 def _over_seeds(frame: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +104,11 @@ def _by_class(lines: Lines) -> list[Table]:
             for test, figures in zip(line.tests, found.tests, strict=True)
         ]
     )
-    about = "Every class by itself: AUROC of every setup and generalizability scores in points, with 95 % intervals."
+    about = (
+        "Every class by itself: AUROC of every setup and generalizability scores in points, with 95 % intervals, which "
+        "are rough where there are fewer than about 30 inliers. n_train: the images of the class that the detector is "
+        "fitted on."
+    )
     return [
         Table("rood_classes", "AUROC by class", caption, _last(frame, ["mean", "GS"])),
         Table("rood_class_intervals", "Single classes", about, details),
@@ -122,7 +131,8 @@ def _last(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 
 
 def _single(line: Line, test: Test, inliers: int, outliers: int, found: Mapping[Key, Measure]) -> dict[str, Any]:
-    return {**line.who._asdict(), "class": test.of} | _setups(line, found, inliers, outliers)
+    about = {**line.who._asdict(), "class": test.of, "n_train": test.n_train}
+    return about | _setups(line, found, inliers, outliers)
 
 
 def _by_shift(lines: Lines) -> list[Table]:

@@ -58,6 +58,11 @@ class Test:
         return self.clean.tags["class"]
 
     @property
+    def n_train(self) -> int:
+        """How many images of its class a one-class test's detector is fitted on."""
+        return int(self.clean.tags["n_train"])
+
+    @property
     def outliers(self) -> str:
         """What they are called."""
         if self.others:
@@ -82,10 +87,10 @@ class Scores:
         self.total = len(scores) + (len(self.outliers) if test.others else 0)
 
     def shifted(self, row: Row) -> Array:
-        """The scores of the inliers' copies; a row has them among those of all images, or of those of the class."""
+        """The scores of the inliers' copies; a row has them alone, or among those of the other classes' inliers."""
         values: Array = self.results.scores(row)
-        kept = self.mine & ~self.defective
-        return np.asarray(values[kept if len(values) == len(kept) else ~self.defective[self.mine]])
+        mine = self.mine[~self.defective]
+        return np.asarray(values[mine] if len(values) == len(mine) else values)
 
 
 @dataclass(frozen=True)

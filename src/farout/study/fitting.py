@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from farout.core import ImageSet, PostHoc, Split
+from farout.core import PER_BLOCK, ImageSet, PostHoc, Split
 from farout.detectors.panel import Panel
 from farout.detectors.passes import forward
 from farout.detectors.table import Table, columns_of
@@ -160,9 +160,8 @@ class FitJob(Job):
         needs = self.needs[role]
         told = self.network.statistics_names
         wanted = {"logits", "features"} & needs
-        wanted |= {f"{kind}:{name}" for kind in ("means", "grams") if kind in needs for name in told}
-        if "blocks" in needs:
-            wanted |= {f"blocks:{name}" for name in self.network.block_names}
+        for kind in needs.intersection(PER_BLOCK):
+            wanted |= {f"{kind}:{name}" for name in (self.network.block_names if kind == "blocks" else told)}
         if "members" in needs and isinstance(self.network, Ensemble):
             wanted.add("members")
         return wanted | {_own(cell) for cell in self._perturbing(role)}
@@ -171,9 +170,9 @@ class FitJob(Job):
         return ((cell.id, self._fit(cell, self.panels.pop(cell.id))) for cell in self.cells)
 
     def _facts(self) -> dict[str, float]:
-        """The network's accuracy on the validation images, where they have labels."""
+        """The network's accuracy on the validation images, where they have labels and it has classes."""
         labels = self.images["val"].labels if "val" in self.images else None
-        if labels is None:
+        if labels is None or not self.network.classes:
             return {}
         guesses = self.tables["val"].activations().logits.argmax(1).numpy()
         return {"accuracy": float((guesses == labels).mean())}

@@ -180,6 +180,16 @@ class UncorruptedImages(DerivedImages):
 
 
 @dataclass(frozen=True)
+class SoundImages(DerivedImages):
+    """Images of another source without those that are outliers to their own class."""
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        outlier = images.attributes.get(OUTLIER)
+        return images if outlier is None else images.subset(np.flatnonzero(outlier == 0))
+
+
+@dataclass(frozen=True)
 class BalancedImages(DerivedImages):
     """At most `count` images of another source, about as many of each class and, where some are outliers to their
     class, of either kind; drawn with a fixed seed, in order."""

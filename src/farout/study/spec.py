@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeInt,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -148,15 +149,18 @@ class NetworkSpec(Spec):
     pretrained: bool = False
     train: TrainSpec | None = None
     mean: tuple[float, ...] | None = None
-    """Normaliser; None = 0.5, or what pretrained weights come with."""
+    """Normaliser; None = 0.5, or what timm's weights saw of a network that timm builds."""
     std: tuple[float, ...] | None = None
     side: PositiveInt | None = None
-    classes: PositiveInt | None = None
+    classes: NonNegativeInt | None = None
+    """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> NetworkSpec:
         if sum([self.weights is not None, self.pretrained, self.train is not None]) != 1:
             raise ValueError(f"network {self.name!r}: give exactly one of weights, pretrained or train")
+        if self.train and self.classes == 0:
+            raise ValueError(f"network {self.name!r}: without classes (classes: 0) there is nothing to train")
         if isinstance(self.weights, tuple) and len(set(self.weights)) < len(self.weights):
             raise ValueError(f"network {self.name!r}: the members of an ensemble differ, and a file stands there twice")
         if self.members and not self.train:

@@ -212,7 +212,7 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
     """A network that is there already, for such images."""
     channels, side, _ = images.about.shape
-    classes = item.classes or len(images.about.classes)
+    classes = len(images.about.classes) if item.classes is None else item.classes
     stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
     stored.identity()  # reads the weights: better now than after the first hour
     return stored
