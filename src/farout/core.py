@@ -169,12 +169,12 @@ class Activations:
     """The last linear layer; None where there is no single one, or no network."""
     means: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """By block, its output averaged over all places: [B, C] float64."""
-    grids: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
-    """By block, its output averaged over each of 4×4 fields of places: [B, 16·C]."""
     grams: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """By block, the row sums of its Gram matrices of five orders: [B, 5, C] float64."""
     members: Tensor | None = None
     """The logits of an ensemble's members, [B, M, C]."""
+    grids: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
+    """By block, its output averaged over each of 4×4 fields of places: [B, 16·C]."""
 
     def __len__(self) -> int:
         return len(self.logits)
