@@ -64,8 +64,9 @@ def test_entropy_clips_probabilities() -> None:
     sure = confident(14.0, 17.0, 40.0)
     clipped = sure.logits.double().softmax(1).clamp(1e-7, 1)
     undone = -(clipped * clipped.log()).sum(1)
+    lost = 9 * 2**-24  # float32 may round each of nine small terms away, in an order that depends on the processor
     assert peers.Entropy(None).predict_logits(sure.logits).tolist() == pytest.approx(
-        undone.tolist(), rel=1e-5, abs=2e-7
+        undone.tolist(), rel=1e-5, abs=lost
     )
     assert undone[2] == pytest.approx(9e-7 * np.log(1e7), rel=1e-6)
     assert Entropy().score(sure)[2] < 1e-14
@@ -73,7 +74,7 @@ def test_entropy_clips_probabilities() -> None:
 
 def test_gen_clamps_probabilities() -> None:
     """p is held in [1e-7, 1 − 1e-7]; in float32 the upper end is 1 − 2⁻²³."""
-    sure = confident(8.0, 17.0, 40.0)
+    sure = confident(8.0, 14.0, 40.0)  # at 17 it depends on the processor whether float32 gives 1
     clamped = sure.logits.double().softmax(1).clamp(1e-7, 1 - 2**-23)
     undone = (clamped * (1 - clamped)).pow(0.1).sum(1)
     theirs = 10 * peers.GEN(None).predict_logits(sure.logits).double()
