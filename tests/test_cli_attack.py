@@ -40,8 +40,7 @@ def attack(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
 def test_the_set_is_what_farout_attack_gives_in_8_bits(attack: Any, tmp_path: Path) -> None:
     code, said = attack("pgd", "--set", "steps=2", "--set", "epsilon=0.05", "--seed", "4")
     assert code == 0, said
-    network = farout.networks.create("lenet", 4, 32)
-    load_weights(network, tmp_path / "lenet.safetensors")
+    network = load_weights(farout.networks.create("lenet", 4, 32), tmp_path / "lenet.safetensors")
     images = farout.load("toy", limit=COUNT)
     expected = farout.attack("pgd", network, images, seed=4, steps=2, epsilon=0.05)
     written = farout.load("out/pgd.npz")
@@ -53,7 +52,9 @@ def test_the_set_is_what_farout_attack_gives_in_8_bits(attack: Any, tmp_path: Pa
     assert facts["images"] == COUNT
     assert facts["attack"]["params"]["epsilon"] == 0.05
     assert facts["success_of_clean_correct"] == int((expected.success_8bit & expected.clean_correct).sum())
-    assert f"{facts['clean_correct']:,} were classified right" in said
+    right = facts["clean_correct"]
+    assert f"{right:,} ({right / COUNT:.1%}) were classified right" in said
+    assert "without --mean and --std pixels were normalized by 0.5" in said
 
 
 def test_the_same_command_again_changes_nothing_and_another_one_is_refused(attack: Any) -> None:

@@ -184,7 +184,9 @@ def test_images_become_float32_and_keep_their_values() -> None:
     ("given", "error", "message"),
     [
         (torch.zeros(2, 2), ValueError, r"expected images \[B, C, H, W\] with 1 or 3 channels, got shape \(2, 2\)"),
-        (torch.zeros(1, 4, 2, 2), ValueError, r"got shape \(1, 4, 2, 2\)"),
+        (torch.zeros(1, 4, 2, 2), ValueError, r"got shape \(1, 4, 2, 2\)$"),
+        (torch.zeros(1, 8, 8, 3), ValueError, r"got shape \(1, 8, 8, 3\); channels come first"),
+        ("cifar10", TypeError, "got 'cifar10'; farout.load reads sets"),
         (torch.zeros(1, 3, 2, 2, dtype=torch.int64), TypeError, "got torch.int64; divide 8-bit images by 255"),
         (torch.full((1, 3, 2, 2), 1.01), ValueError, "got values from 1.01 to 1.01"),
         (torch.full((1, 3, 2, 2), -0.002), ValueError, "got values from -0.002"),

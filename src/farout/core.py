@@ -411,9 +411,12 @@ def finite(scores: Scores, stress: str) -> Scores:
 
 def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
+    if isinstance(images, str):
+        raise TypeError(f"expected images [B, C, H, W], got {images!r}; farout.load reads sets by name or path")
     tensor = torch.as_tensor(images)
     if tensor.ndim != 4 or tensor.shape[1] not in (1, 3):
-        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}")
+        last = "; channels come first: .permute(0, 3, 1, 2)" if tensor.ndim == 4 and tensor.shape[3] in (1, 3) else ""
+        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}{last}")
     if not tensor.is_floating_point():
         raise TypeError(f"expected float images in [0, 1], got {tensor.dtype}; divide 8-bit images by 255")
     tensor = tensor.to(device=device, dtype=torch.float32)

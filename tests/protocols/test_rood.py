@@ -281,7 +281,7 @@ def test_outliers_are_needed_where_a_detector_takes_all_classes(weights: str, tm
         protocols = [{"name": "rood", "setups": {"x": ["flip"]}, **rood}]
         return plan(from_spec(StudySpec.model_validate({**spec, "protocols": protocols})))
 
-    with pytest.raises(ValueError, match="protocol rood: it needs outliers"):
+    with pytest.raises(ValueError, match="protocol rood: it needs outliers for msp, which take"):
         planned(one_class=["dn2"])
     entries = planned(one_class=["dn2"], detectors=["dn2"])
     assert [entry.tags["class"] for entry in entries] == ["0", "1"] * 2

@@ -61,9 +61,13 @@ def attack(
         facts = write(
             cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), watcher=bar
         )
-    right, still = facts["clean_correct"], facts["success_of_clean_correct"]
-    typer.echo(f"{facts['images']:>9,} images  {out / f'{name}.npz'}")
-    typer.echo(f"{right:>9,} were classified right; {still:,} of them are wrong in the file")
+    total, right, still = (facts[key] for key in ("images", "clean_correct", "success_of_clean_correct"))
+    typer.echo(f"{total:>9,} images  {out / f'{name}.npz'}")
+    typer.echo(f"{right:>9,} ({right / total:.1%}) were classified right; {still:,} of them are wrong in the file")
+    if weights and not (mean and std):
+        typer.echo(
+            "without --mean and --std pixels were normalized by 0.5, or as timm does: was the network trained so?"
+        )
 
 
 def _settings(given: list[str]) -> dict[str, Any]:

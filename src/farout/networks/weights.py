@@ -6,11 +6,14 @@ import os
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+
+Loaded = TypeVar("Loaded", bound=nn.Module)
 
 
 def save_weights(network: nn.Module, path: str | Path) -> None:
@@ -18,8 +21,8 @@ def save_weights(network: nn.Module, path: str | Path) -> None:
     write_tensors(Path(path), network.state_dict(), {"format": "pt"})
 
 
-def load_weights(network: nn.Module, path: str | Path) -> None:
-    """Read weights from a safetensors file, or from a .pt or .pth file that holds tensors only.
+def load_weights(network: Loaded, path: str | Path) -> Loaded:
+    """The network with the weights of a safetensors file, or of a .pt or .pth file that holds tensors only.
 
     A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
     (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is passed over where the
@@ -30,6 +33,7 @@ def load_weights(network: nn.Module, path: str | Path) -> None:
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
     _check(own, counters | tensors, Path(path))
     network.load_state_dict(counters | tensors)
+    return network
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -104,8 +108,9 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> 
     if other:
         raise ValueError(
             f"{path} has other shapes than the network: {_some(other)}. "
-            "Create the network with the classes, side and channels of the file; where its features are all that is "
-            "read, one of timm's can be created without a classifier: classes=0, in a study classes: 0"
+            "Create the network with the classes, side and channels of the file (classes=10; in a study classes: 10; "
+            "farout attack --classes 10); where its features are all that is read, one of timm's can do without a "
+            "classifier (classes=0, in a study classes: 0)"
         )
 
 

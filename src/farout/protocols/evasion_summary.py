@@ -26,7 +26,7 @@ def summarise(results: Results, protocol: str) -> Summary:
     own = own_lines(found)
     turned = [line for line in own if line["outliers"]]
     attacks = [*found.rows("attack"), *(row for row in found.rows("own_attack") if not row.tags["outliers"])]
-    told = _ROUNDED if found.rounded else ""
+    told = _ROUNDED if found.rounded else _UNROUNDED
     tables = [
         *_made("evasion_auroc", "AUROC at a glance", _GLANCE + told, _glance(detection, turned)),
         *_made(
@@ -58,8 +58,8 @@ def _without_empty(lines: Sequence[Line], *names: str) -> Sequence[Line]:
 
 _GLANCE = (
     "AUROC of attacked images against the test images as they are; below .5 they look more normal. Attacks on the "
-    "detector itself (adaptive ones; outliers by their set) are made against that detector alone. In brackets 95 % "
-    "intervals."
+    "detector itself (adaptive ones; outliers by their set) are made against that detector alone, and on fewer images. "
+    "In brackets 95 % intervals."
 )
 _SUCCESS = (
     "Of the attacked images: accuracy before; asr: classified wrong afterwards, whatever they were before (the public "
@@ -82,6 +82,7 @@ _ATTENTION = (
     "Grad-CAM maps of images before and after the attack, each scaled to [0, 1]: l2, the mean squared difference, and "
     "ssim; medians over the successful examples and over all images, with quartiles."
 )
+_UNROUNDED = " Attacked images are as the attack left them, before 8 bits (rounded: true shows them after)."
 _ROUNDED = " Attacked images are shown rounded to 8 bits, and successful are those that still are after rounding."
 
 

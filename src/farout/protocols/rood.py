@@ -90,7 +90,12 @@ class Rood(Protocol):
     def _unsuited(self, trial: Trial) -> str | None:
         alone, others = self._apart(trial)
         if others and not trial.outliers:
-            return "it needs outliers; name some, or make every class in turn the inlier with one_class: true"
+            names = ", ".join(dict.fromkeys(subject.label for subject in others))
+            return (
+                f"it needs outliers for {names}, which take all classes together for the inliers: name some (outliers:), "
+                "leave these detectors out (detectors:), or make every class in turn the inlier of those that can learn "
+                "from one (one_class:)"
+            )
         if reason := no_one_class(alone, others):
             return reason
         if alone:
