@@ -92,9 +92,9 @@ class Rood(Protocol):
         if others and not trial.outliers:
             names = ", ".join(dict.fromkeys(subject.label for subject in others))
             return (
-                f"it needs outliers for {names}, which take all classes together for the inliers: name some (outliers:), "
-                "leave these detectors out (detectors:), or make every class in turn the inlier of those that can learn "
-                "from one (one_class:)"
+                f"it needs outliers for {names}, which take all classes together for the inliers: name some "
+                "(outliers:), leave these detectors out (detectors:), or make every class in turn the inlier of those "
+                "that can learn from one (one_class:)"
             )
         if reason := no_one_class(alone, others):
             return reason
