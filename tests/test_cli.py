@@ -378,7 +378,7 @@ def test_a_run_with_failures_ends_with_1(command: Any, study: Path, tmp_path: Pa
 
 def test_a_folder_that_cannot_be_written(command: Any, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").write_text("")
-    monkeypatch.setattr("farout.study.engine.run", lambda *args, **kwargs: pytest.fail("work began"))
+    monkeypatch.setattr("farout.study.engines.run.run", lambda *args, **kwargs: pytest.fail("work began"))
     answer = command("run", "small.yaml", "--workers", "0", "--out", "file/out")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("error: cannot write results to file/out: Not a directory; choose another folder")
@@ -395,7 +395,7 @@ def test_ctrl_c_says_how_to_go_on(command: Any, study: Path, monkeypatch: pytest
     def stop(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("farout.study.engine.run", stop)
+    monkeypatch.setattr("farout.study.engines.run.run", stop)
     answer = command("run", "small.yaml", "--workers", "0")
     assert (answer.code, answer.out) == (130, "")
     assert answer.err == "stopped; what was finished is kept, the same command goes on from there\n"

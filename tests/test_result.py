@@ -132,7 +132,7 @@ def test_a_folder_that_was_given_stays(study: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("farout.study.engine.run", lambda *args, **kwargs: pytest.fail("work began"))
+    monkeypatch.setattr("farout.study.engines.run.run", lambda *args, **kwargs: pytest.fail("work began"))
     with pytest.raises(StoreError, match=r"cannot write results to .*file/out: Not a directory; choose another folder"):
         farout.run(study, tmp_path / "file" / "out")
 

@@ -13,13 +13,14 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import wait
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from farout import interrupts
 from farout.plugins import load_plugin
 
 SPAWN = SpawnContext()
@@ -50,7 +51,7 @@ def process_pool(
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, SPAWN, _set_up, (plugins, start, arguments))
     try:
-        with _environment(WORKER_ENVIRONMENT), _interrupts_later():
+        with _starting():
             for _ in range(workers):
                 pool.submit(os.getpid)  # processes are started when there is work for them
         yield pool
@@ -58,6 +59,14 @@ def process_pool(
         _stop(pool, others, patience)
         raise
     pool.shutdown()
+
+
+def start_worker(target: Callable[..., None], arguments: tuple[Any, ...], plugins: tuple[str, ...]) -> SpawnProcess:
+    """Start a process that runs `target(*arguments)` once it knows the plugins."""
+    process = SPAWN.Process(target=_set_up, args=(plugins, target, arguments))
+    with _starting():
+        process.start()
+    return process
 
 
 @contextmanager
@@ -92,8 +101,10 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _set_up(plugins: tuple[str, ...], start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Set a worker up: one thread, Ctrl-C left to the parent, an end when the parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Set a worker up: one thread, a process group of its own, Ctrl-C left to the parent, an end when that ends."""
+    interrupts.ignore()
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -119,6 +130,13 @@ def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess], patience: float) 
     finally:  # also when the user has lost patience
         for worker in workers:
             worker.kill()
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Start processes in this block: they get the workers' environment, and no Ctrl-C while they import."""
+    with _environment(WORKER_ENVIRONMENT), _interrupts_later():
+        yield
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from farout.protocols import cuts, plan
 from farout.registry import unknown
 from farout.report.html import render, write_report
 from farout.report.tables import tables, text
-from farout.study import engine
-from farout.study.engine import Outcome
+from farout.study.engines import run as engine
+from farout.study.engines.run import Outcome
 from farout.study.results import Results, write_plan
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -74,11 +74,13 @@ def run(
     workers: int = 0,
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
+    timeout: float | None = None,
     watcher: Watcher | None = None,
 ) -> Result:
     """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
 
     With workers, scripts need the usual `if __name__ == "__main__":`; 0 runs everything in this process.
+    timeout: seconds that a detector may take for one chunk of images; None = no limit.
     """
     for plugin in plugins:
         load_plugin(Path(plugin))
@@ -97,5 +99,7 @@ def run(
     store = Store(root).open()
     with store.lock():
         write_plan(store, study, entries)
-        result.outcome = engine.run(cells, store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+        result.outcome = engine.run(
+            cells, store, workers=workers, device=device, plugins=plugins, timeout=timeout, watcher=watcher
+        )
     return result

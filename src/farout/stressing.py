@@ -18,7 +18,8 @@ from farout.study.sources import ImageSource, LiveImages, forget_loaded
 from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec, ProtocolSpec
 from farout.study.study import Inliers, Study, Trial, inliers_from, outliers_from, own_outliers
 from farout.study.subjects import ImageSubject, PanelSubject, Subject
-from farout.watch import Bar, watching
+from farout.watch import watching
+from farout.watcher import Watcher
 
 Images = ImageSet | str | Path
 EVERYWHERE = ("noise", "toy")
@@ -118,7 +119,7 @@ def _outlier(images: Images) -> dict[str, ImageSource]:
     return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
 
 
-def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Bar) -> list[Subject]:
+def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> list[Subject]:
     """The detector, or every member of the panel, fitted where there is something to fit on."""
     train = inliers.train.load() if inliers.train else None
     if isinstance(detector, Member):

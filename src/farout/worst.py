@@ -22,7 +22,8 @@ from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, walk
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
-from farout.watch import Bar, watching
+from farout.watch import watching
+from farout.watcher import Watcher
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -149,7 +150,7 @@ class _Hunt(NamedTuple):
         )  # fmt: skip
 
 
-def _pieces(hunt: _Hunt, bar: Bar) -> Iterator[dict[str, Any]]:
+def _pieces(hunt: _Hunt, bar: Watcher) -> Iterator[dict[str, Any]]:
     """What each chunk of chains has found; Ctrl-C ends it with what the latest has found so far."""
     total = hunt.varied.total
     bar.total(total * (1 + hunt.steps * hunt.per_step))
@@ -181,7 +182,7 @@ class _Path(NamedTuple):
     interrupted: bool
 
 
-def _followed(hunt: _Hunt, part: slice, base: Any, bar: Bar) -> _Path:
+def _followed(hunt: _Hunt, part: slice, base: Any, bar: Watcher) -> _Path:
     """The chains to their end, or as far as the user's patience lasts."""
     latest: Walk | None = None
     lowest: list[Array] = []

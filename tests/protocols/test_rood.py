@@ -18,7 +18,7 @@ from farout.protocols.rood import INLIERS, Rood
 from farout.protocols.rood_classes import class_names
 from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import Corruption
-from farout.study.engine import grouped
+from farout.study.engines.run import grouped
 from farout.study.scoring import ScoreCell
 from farout.study.spec import StudySpec
 from farout.study.study import Study, from_spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import torch
 import farout
 from farout.attacks import ATTACKS, Attack
 from farout.attacks.attacking import attacked
-from farout.study import attack_sets, attacking, engine
+from farout.study import attack_sets, attacking
 from farout.study.attack_sets import write
 from farout.study.attacked import AttackedImages
 from farout.study.attacking import AttackCell
 from farout.study.attending import AttentionCell
+from farout.study.engines import run as engine
 from farout.study.predicting import PredictCell
 from farout.study.sources import FirstImages, LiveImages, LiveNetwork, NamedImages, StoredNetwork
 from farout.study.spec import DataSpec, NetworkSpec
@@ -72,7 +74,7 @@ def test_a_stopped_attack_goes_on_with_the_chunks_it_has(
     def stopping(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)
         if len(begun) == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return attacked(attack, victim, batch, labels, order, *rest)
 
     monkeypatch.setattr(attacking, "attacked", stopping)
@@ -140,7 +142,7 @@ def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
     made, begun = cell(network, images, ATTACKS.create("fgsm")), list[int]()
 
     def stopped(*_: Any) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     def counting(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from farout.core import Detector, ImageSet
 from farout.detectors.catalog import catalog
 from farout.networks import create, save_weights
 from farout.protocols import plan
-from farout.study import engine
 from farout.study.cell import Chunk
+from farout.study.engines import run as engine
+from farout.study.engines import scheduler
 from farout.study.fitting import FitWork
 from farout.study.results import Results
 from farout.study.scoring import ScoreWork
@@ -186,20 +188,20 @@ def test_one_failing_detector_leaves_the_others_be_and_is_tried_again(weights, t
 
 
 def test_an_interrupted_run_goes_on_from_its_chunks(weights, tmp_path, forwards, monkeypatch):
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
     farout.run(spec(weights), tmp_path / "whole")
     whole = sum(forwards)
     count = 0
-    original = engine._Active.take
+    original = scheduler._Active.take
 
     def take(self, number, results):
         nonlocal count
         original(self, number, results)
         count += 1
         if count in (2, 6, 9):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(engine._Active, "take", take)
+    monkeypatch.setattr(scheduler._Active, "take", take)
     forwards.clear()
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
@@ -341,12 +343,12 @@ def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path,
 
 
 def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_path, forwards, monkeypatch):
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
     original, written = Store.write, []
 
     def write(self, cell, facts, files):
         if len(written) == 5:  # all three fits, and two of the three records of the first set
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         written.append(cell)
         original(self, cell, facts, files)
 
@@ -360,18 +362,18 @@ def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_pa
 
 
 def test_a_kept_chunk_with_an_error_is_computed_again(weights, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
-    original = engine._Active.take
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
+    original = scheduler._Active.take
 
     def interrupted(self, name, results):
         original(self, name, results)
         if name == "test-0-64":
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(farout.detectors.MLS, "score", lambda self, a: 1 / 0)
         patch.setattr(farout.Panel, "validate", lambda self, table, name, own: None)
-        patch.setattr(engine._Active, "take", interrupted)
+        patch.setattr(scheduler._Active, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             farout.run(spec(weights, ["mls"]), tmp_path)
     assert not farout.run(spec(weights, ["mls"]), tmp_path).outcome.failed

@@ -36,10 +36,10 @@ class Slow(farout.Detector):
 
 COMMAND = """
 import signal
-import farout.cli, farout.study.engine
+import farout.cli, farout.study.engines.scheduler
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
-farout.study.engine.FLUSH_SECONDS = 0.1
+farout.study.engines.scheduler.FLUSH_SECONDS = 0.1
 farout.cli.main()
 """
 KILLS = 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 import pytest
 
 import farout
-from farout.study import engine
 from farout.study.budget import SHARED
+from farout.study.engines import scheduler
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
@@ -131,7 +132,7 @@ def test_an_interrupted_run_looks_at_nothing_twice(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    take, look = engine._Active.take, farout.detectors.MDSLayers.look
+    take, look = scheduler._Active.take, farout.detectors.MDSLayers.look
 
     def counted(self: Any, network: Any, images: Any) -> Any:
         seen.append(len(images))
@@ -140,11 +141,11 @@ def test_an_interrupted_run_looks_at_nothing_twice(
     def interrupted(self: Any, name: str, results: Any) -> None:
         take(self, name, results)
         if self.work.cells[0].title.startswith("fit mds_layers"):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(farout.detectors.MDSLayers, "look", counted)
     with monkeypatch.context() as patch:
-        patch.setattr(engine._Active, "take", interrupted)
+        patch.setattr(scheduler._Active, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             farout.run(learning(weights), tmp_path)
     assert seen == [64]
@@ -155,18 +156,18 @@ def test_an_interrupted_run_looks_at_nothing_twice(
 def test_an_interrupted_run_gives_the_same_scores(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
     farout.run(learning(weights), tmp_path / "whole")
-    count, original = 0, engine._Active.take
+    count, original = 0, scheduler._Active.take
 
     def take(self: Any, number: str, results: Any) -> None:
         nonlocal count
         original(self, number, results)
         count += 1
         if count in (3, 8, 10):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(engine._Active, "take", take)
+    monkeypatch.setattr(scheduler._Active, "take", take)
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             farout.run(learning(weights), tmp_path / "parts")

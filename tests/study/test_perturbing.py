@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from torch import Tensor
 import farout
 from farout import Activations, PostHoc, detectors
 from farout.core import PER_BLOCK
-from farout.study import engine
+from farout.study.engines import scheduler
 from farout.study.fitting import FitCell
 from farout.study.results import Results
 from farout.study.sources import LiveImages, NetworkSource
@@ -108,18 +109,18 @@ def test_alone_it_needs_no_shared_pass_to_score(weights: str, tmp_path: Path, fo
 def test_an_interrupted_run_computes_nothing_twice(
     weights: str, tmp_path: Path, forwards: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
     farout.run(spec(weights, ODINS), tmp_path / "whole")
-    whole, count, original = sum(forwards), 0, engine._Active.take
+    whole, count, original = sum(forwards), 0, scheduler._Active.take
 
     def take(self: Any, number: str, results: Any) -> None:
         nonlocal count
         original(self, number, results)
         count += 1
         if count in (2, 3, 5):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(engine._Active, "take", take)
+    monkeypatch.setattr(scheduler._Active, "take", take)
     forwards.clear()
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
@@ -134,15 +135,15 @@ def test_an_interrupted_run_computes_nothing_twice(
 def test_kept_chunks_of_others_do_not_serve_one_that_joins(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "FLUSH_SECONDS", 0.0)
-    original = engine._Active.take
+    monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
+    original = scheduler._Active.take
 
     def interrupted(self: Any, name: str, results: Any) -> None:
         original(self, name, results)
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._Active, "take", interrupted)
+        patch.setattr(scheduler._Active, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):
             farout.run(spec(weights, ["msp"]), tmp_path)
     assert not farout.run(spec(weights, ODINS), tmp_path).outcome.failed

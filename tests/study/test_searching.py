@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,11 @@ import farout
 from farout.networks import create, load_weights, save_weights
 from farout.protocols import plan
 from farout.search import MetropolisHastings
-from farout.study import engine, searching
+from farout.study import searching
+from farout.study.engines import local
+from farout.study.engines.executor import Executor, Task
+from farout.study.engines.local import LocalExecutor
+from farout.study.engines.scheduler import Scheduler
 from farout.study.found import FoundImages
 from farout.study.results import Results, Row
 from farout.study.scoring import ScoreCell
@@ -27,7 +30,6 @@ from farout.study.searching import FOUND, SearchWork
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.study.workers import Pool, RunIsOver, worker_pool
 from farout.variations import Color, Composed
 
 CHAINS, STEPS = 300, 6
@@ -133,7 +135,7 @@ class Counting:
 
 
 def test_workers_give_the_same_bytes_and_tell_how_they_get_on(weights, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "LISTEN_SECONDS", 0.01)
+    monkeypatch.setattr(local, "LISTEN_SECONDS", 0.01)
     watcher = Counting()
     farout.run(spec(weights), tmp_path, workers=2, watcher=watcher)
     assert content(tmp_path) == content(whole)
@@ -155,43 +157,63 @@ def searched(weights, **evg):
     return work
 
 
+class Listening:
+    """A listener that remembers what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, kind):
+        return lambda *content: self.told.append((kind, *content))
+
+
 def test_leaving_the_pool_ends_chunks_at_their_next_step(weights, whole, tmp_path):
     """Ctrl-C does not wait for chains to end: they are kept where they are."""
     shutil.copytree(whole, tmp_path / "run")
     store = Store(tmp_path / "run").open()
-    work = searched(weights, steps=2_000)
-    with pytest.raises(KeyboardInterrupt), worker_pool(1, store, torch.device("cpu"), ()) as pool:  # noqa: PT012
-        future = pool.submit(work, work.chunks[1])
-        while not list(pool.told()):
-            time.sleep(0.01)
-        raise KeyboardInterrupt
-    assert isinstance(future.exception(timeout=60), RunIsOver)
-    kept = store.kept(work.id, "walk-chains-256-300")
-    assert kept is None or kept["steps"] < 2_000
+    work, listener = searched(weights, steps=2_000), Listening()
+    pool = LocalExecutor(listener, store, torch.device("cpu"), store.running(), 1, (), None)
+    pool.submit(Task(0, work, work.chunks[1]))
+    while not any(kind == "progressed" for kind, *_ in listener.told):
+        pool.wait()
+    pool.close(stopped=True)
+    assert not any(kind == "computed" for kind, *_ in listener.told)
+    assert store.kept(work.id, "walk-chains-256-300")["steps"] < 2_000
+    assert not list(store.running().iterdir())
 
 
-def test_chunks_of_work_that_has_failed_are_not_begun(weights, whole, tmp_path):
+class Refusing(Executor):
+    """An executor whose first task fails while a second one waits."""
+
+    slots = 2
+
+    def __init__(self, scheduler):
+        self.scheduler, self.tasks, self.cancelled = scheduler, [], set()
+
+    def submit(self, task):
+        self.tasks.append(task)
+
+    def wait(self):
+        if not self.cancelled:
+            self.scheduler.failed(self.tasks[0].number, "ValueError: no")
+        else:
+            self.scheduler.computed(self.tasks[1].number, {})  # it was too late to leave it out
+
+    def cancel(self, numbers):
+        self.cancelled |= set(numbers)
+
+    def close(self, stopped):
+        pass
+
+
+def test_chunks_of_work_that_has_failed_are_left_out(weights, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
-    work, handed = searched(weights, steps=STEPS + 1), []
-    asked: list[int] = []
-
-    def submit(work, chunk):
-        handed.append(Future())
-        if len(handed) == 1:
-            handed[0].set_exception(ValueError("no"))
-        return handed[-1]
-
-    def told():  # asked once before the failure is taken in, then while the second chunk is waited for
-        asked.append(1)
-        if len(asked) == 2:
-            assert not handed[1].set_running_or_notify_cancel(), "it was begun"
-        return iter(())
-
-    pool = Pool(submit, told)
-    watcher, outcome, present = Counting(), engine.Outcome(), {need.id for need in work.requires}
-    store = Store(tmp_path / "run")
-    engine._Run([work], store, torch.device("cpu"), watcher, outcome, pool, 4, present).go()
-    assert outcome.failed == {work.id: "ValueError: no"}
+    work, watcher = searched(weights, steps=STEPS + 1), Counting()
+    run = Scheduler([work], Store(tmp_path / "run"), torch.device("cpu"), watcher, {need.id for need in work.requires})
+    pool = Refusing(run)
+    run.go(pool, pool)
+    assert pool.cancelled == {pool.tasks[1].number}
+    assert run.failures == {work.id: "ValueError: no"}
     assert watcher.swept == work.total_cost
 
 
@@ -204,7 +226,7 @@ def test_interrupted_in_the_middle_of_a_chunk_and_continued(weights, whole, tmp_
     def step(self, *args):
         calls.append(1)
         if len(calls) in (stop, stop + 3):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return original(self, *args)
 
     monkeypatch.setattr(MetropolisHastings, "step", step)
@@ -310,6 +332,10 @@ PLUGIN = """
 import time
 import farout
 from farout.study import searching
+from farout.study.engines import local
+from farout.study.engines.executor import Executor, Task
+from farout.study.engines.local import LocalExecutor
+from farout.study.engines.scheduler import Scheduler
 
 searching.KEEP_SECONDS = 0.05
 

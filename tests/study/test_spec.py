@@ -281,7 +281,7 @@ def test_the_studies_that_come_with_us_can_be_read(path: Path) -> None:
 def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
     """10 networks × 13 detectors × 4 test sets × 3 seeds, but for scale on the transformer; and trainings and fits."""
     from farout.protocols import plan
-    from farout.study.engine import closure
+    from farout.study.engines.run import closure
     from farout.study.study import from_spec
 
     (path,) = [path for path in SHIPPED if path.stem == f"shapes_chars_{name}"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
+import signal
 from typing import Annotated
 
 import typer
 
+from farout import interrupts
 from farout.cli import attacks, looking, sets, studies
-from farout.cli.ending import exit_code, listen
+from farout.cli.ending import leave
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -49,13 +50,15 @@ for verb in (
 def main() -> None:
     """Entry point: errors of the user's making end in one clear message and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
-    listen()
+    interrupts.listen(signal.SIGTERM, signal.SIGINT)
     try:
         app(prog_name="farout")
+    except SystemExit as end:
+        leave(end.code if isinstance(end.code, int) else 0)
     except Exception as error:
-        if code := exit_code():
-            sys.exit(code)
+        if code := interrupts.exit_code():  # a library interrupted in its import may raise something else
+            leave(code)
         if os.environ.get("FAROUT_DEBUG") or not isinstance(error, ValueError | TypeError | OSError | RuntimeError):
             raise
         typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
-        sys.exit(2)
+        leave(2)

@@ -1,34 +1,29 @@
-"""How verbs end: on Ctrl-C and SIGTERM, and on what goes wrong in a user's file."""
+"""How verbs end: on Ctrl-C and SIGTERM, with threads left behind, and on what goes wrong in a user's file."""
 
 from __future__ import annotations
 
-import signal
+import os
+import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 import typer
 
-_heard: list[int] = []
-"""The signals that asked for an end."""
+from farout.interrupts import exit_code
 
 
-def listen() -> None:
-    """End on SIGTERM as on Ctrl-C, and remember it: a library interrupted in its import may raise something else."""
-    _heard.clear()
-    signal.signal(signal.SIGTERM, _hear)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as with nohup
-        signal.signal(signal.SIGINT, _hear)
-
-
-def _hear(number: int, frame: object) -> None:
-    _heard.append(number)
-    raise KeyboardInterrupt
-
-
-def exit_code() -> int | None:
-    """The exit code, if a signal has asked for an end."""
-    return 128 + _heard[0] if _heard else None
+def leave(code: int) -> NoReturn:
+    """End the process with this exit code, also where a detector has left threads behind that never end."""
+    left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    if not left:
+        sys.exit(code)
+    typer.echo(f"ended {len(left)} threads that were left running: {', '.join(one.name for one in left)}", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager

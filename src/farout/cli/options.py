@@ -26,6 +26,16 @@ Plugins = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = none.", show_default="one per core")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001, help="Seconds that a detector may take for one chunk of images (64) or of chains.",
+        show_default="no limit",
+    ),
+]  # fmt: skip
+Without = Annotated[
+    list[str] | None, typer.Option("--without", help="Leave this detector out (name or label), may be repeated.")
+]
 Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1, …")]
 Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")

@@ -15,6 +15,8 @@ from farout.cli.options import (
     Open,
     Out,
     Plugins,
+    Timeout,
+    Without,
     Workers,
     load_plugins,
     plugin_paths,
@@ -39,7 +41,7 @@ def plan(
     load_plugins(plugin)
     from farout.protocols import cuts
     from farout.protocols import plan as planned
-    from farout.study.engine import closure, grouped
+    from farout.study.engines.run import closure, grouped
     from farout.study.store import Store
     from farout.study.study import from_spec
 
@@ -61,14 +63,18 @@ def run(
     budget: Budget = None,
     workers: Workers = None,
     device: Device = "cpu",
+    timeout: Timeout = None,
+    without: Without = None,
     plugin: Plugins = None,
 ) -> None:
     """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
 
+    A detector that fails, hangs (with --timeout) or ends its worker process fails by name, and the others go on.
+
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     load_plugins(plugin)
-    result = _run(_spec(study, budget), out, workers, device, plugin)
+    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, timeout)
     typer.echo(f"for the report: farout report {result.path}")
 
 
@@ -110,7 +116,14 @@ def demo(
         typer.launch(str(out / "report.html"))
 
 
-def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, plugins: list[Path] | None) -> Result:
+def _run(
+    spec: StudySpec,
+    out: Path | None,
+    workers: int | None,
+    device: str,
+    plugins: list[Path] | None,
+    timeout: float | None = None,
+) -> Result:
     """Run with a progress bar, say how it went, exit with 1 if something failed."""
     import farout
     from farout.watch import watching
@@ -118,8 +131,9 @@ def _run(spec: StudySpec, out: Path | None, workers: int | None, device: str, pl
     folder = out or Path("runs") / spec.name
     with stoppable(), watching() as bar:
         result = farout.run(
-            spec, folder, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins), watcher=bar
-        )
+            spec, folder, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins),
+            timeout=timeout, watcher=bar,
+        )  # fmt: skip
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"

@@ -11,9 +11,9 @@ import numpy as np
 from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.writing.whole import read_facts, write_facts, write_npz
-from farout.study import engine
 from farout.study.attacked import AttackedImages, AttackedSet
 from farout.study.attacking import AttackCell
+from farout.study.engines.run import run
 from farout.study.store import Store
 from farout.watcher import Watcher
 
@@ -40,7 +40,7 @@ def write(
             store.remove()  # a call that was killed may have left it
             return facts
     with store.open().lock():
-        outcome = engine.run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+        outcome = run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
         if outcome.failed:
             raise RuntimeError("; ".join(dict.fromkeys(outcome.failed.values())))
         images = AttackedImages(cell, rounded=True).open(store)

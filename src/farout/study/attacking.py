@@ -61,6 +61,10 @@ class AttackCell(Cell):
         return f"attack {self.images.about.name} on {self.on} by {self.attack.label}"
 
     @property
+    def suspect(self) -> str:
+        return self.subject.title if self.subject else ""
+
+    @property
     def on(self) -> str:
         """What is attacked, for people."""
         labels = [source.label for source in (self.network, self.subject) if source]

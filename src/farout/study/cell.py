@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from farout.core import CHUNK, chunks
 from farout.identity import Json, digest
+from farout.interrupts import requested
 from farout.study.store import Store
 
 Arrays = dict[str, NDArray[Any]]
@@ -52,12 +53,18 @@ class Cell(ABC):
     def title(self) -> str:
         """What is computed, for people."""
 
+    @property
+    def suspect(self) -> str:
+        """The detector whose code computes it, for people: one that ends its process is not asked again in that run."""
+        return ""
+
     @abstractmethod
     def work(self, cells: Sequence[Any]) -> Work:
         """The work that computes these cells of the group."""
 
 
 C = TypeVar("C", bound=Cell)
+T = TypeVar("T")
 
 
 class Entry(NamedTuple):
@@ -116,10 +123,7 @@ class SingleJob(Job, Generic[C]):
         """What has become of it."""
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
-        try:
-            yield self.cell.id, self.record()
-        except Exception:
-            yield self.cell.id, traceback.format_exc()
+        yield self.cell.id, attempt(self.record)
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,19 @@ class Work(ABC):
     def total_cost(self) -> int:
         """How many images all of the work has scored."""
         return sum(map(self.cost, self.chunks))
+
+
+def attempt(compute: Callable[[], T]) -> T | str:
+    """Return what a cell's own code gives, or the traceback of what goes wrong in it.
+
+    A detector may raise anything, `SystemExit` and `KeyboardInterrupt` among it; only an order to stop passes through.
+    """
+    try:
+        return compute()
+    except BaseException as error:
+        if requested(error):
+            raise
+        return traceback.format_exc()
 
 
 def reason(told: str) -> str:

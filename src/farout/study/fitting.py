@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -18,7 +17,20 @@ from farout.detectors.passes import forward
 from farout.detectors.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Ensemble, Network
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
+from farout.study.cell import (
+    Arrays,
+    Cell,
+    Chunk,
+    Job,
+    Progress,
+    Record,
+    Work,
+    attempt,
+    decode_error,
+    encode_error,
+    error_key,
+)
+from farout.study.engines import activity
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store
 
@@ -62,6 +74,10 @@ class FitCell(Cell):
     @property
     def title(self) -> str:
         return f"fit on {self.network.label}"
+
+    @property
+    def suspect(self) -> str:
+        return f"{self.detector.name} on {self.network.label}"
 
     @property
     def learns_from(self) -> ImageSource | None:
@@ -140,10 +156,9 @@ class FitJob(Job):
         return [cell for cell in self.cells if _looks(cell) and role == "val"]
 
     def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
-        try:
-            return {_own(cell): self.panels[cell.id].score_own(batch)[MEMBER]}
-        except Exception:
-            return {error_key(cell): encode_error(traceback.format_exc())}
+        with activity.of(cell.id):
+            answer = attempt(lambda: self.panels[cell.id].score_own(batch)[MEMBER])
+        return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_own(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         for cell in self._perturbing(chunk.role):
@@ -167,7 +182,10 @@ class FitJob(Job):
         return wanted | {_own(cell) for cell in self._perturbing(role)}
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
-        return ((cell.id, self._fit(cell, self.panels.pop(cell.id))) for cell in self.cells)
+        for cell in self.cells:
+            with activity.of(cell.id):
+                fitted = attempt(partial(self._fit, cell, self.panels.pop(cell.id)))
+            yield cell.id, fitted
 
     def _facts(self) -> dict[str, float]:
         """The network's accuracy on the validation images, where they have labels and it has classes."""
@@ -178,20 +196,17 @@ class FitJob(Job):
         return {"accuracy": float((guesses == labels).mean())}
 
     def _fit(self, cell: FitCell, panel: Panel) -> Record | str:
-        """Fit one detector; what goes wrong with it is its own affair."""
+        """Fit one detector."""
         if cell.id in self.errors:
             return self.errors[cell.id]
-        try:
-            for role, images in self.images.items():
-                panel.check_fit(role, images)
-                panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
-            if "val" in self.images and (_looks(cell) or not cell.detector.perturbs):
-                table = self.tables["val"]
-                own = {MEMBER: table.column(_own(cell)).numpy()} if _looks(cell) else {}
-                panel.validate(table.activations(), self.images["val"].name, own)
-            return Record(self._facts(), {STATE: panel.save})
-        except Exception:
-            return traceback.format_exc()
+        for role, images in self.images.items():
+            panel.check_fit(role, images)
+            panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
+        if "val" in self.images and (_looks(cell) or not cell.detector.perturbs):
+            table = self.tables["val"]
+            own = {MEMBER: table.column(_own(cell)).numpy()} if _looks(cell) else {}
+            panel.validate(table.activations(), self.images["val"].name, own)
+        return Record(self._facts(), {STATE: panel.save})
 
 
 def _looks(cell: FitCell) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,20 @@ from numpy.typing import NDArray
 
 from farout.core import NonFiniteScores, finite
 from farout.identity import digest
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, decode_error, encode_error, error_key
+from farout.study.cell import (
+    Arrays,
+    Cell,
+    Chunk,
+    Job,
+    Progress,
+    Record,
+    Work,
+    attempt,
+    decode_error,
+    encode_error,
+    error_key,
+)
+from farout.study.engines import activity
 from farout.study.sources import ImageSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.subjects import Score, Subject
@@ -48,6 +60,10 @@ class ScoreCell(Cell):
     @property
     def title(self) -> str:
         return f"score {self.images.about.name} by {self.subject.network or self.subject.label}"
+
+    @property
+    def suspect(self) -> str:
+        return self.subject.title
 
     def work(self, cells: Sequence[Any]) -> Work:
         return ScoreWork(tuple(cells))
@@ -93,7 +109,9 @@ class ScoreJob(Job):
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images.batch(range(chunk.start, chunk.stop))
         results: Arrays = {}
-        for cell, answer in zip(self.cells, self.score(batch), strict=True):
+        for cell, ask in zip(self.cells, self.score(batch), strict=True):
+            with activity.of(cell.id):
+                answer = attempt(ask)
             if isinstance(answer, str):
                 results[error_key(cell)] = encode_error(answer)
             else:
@@ -115,14 +133,12 @@ class ScoreJob(Job):
         if cell.id in self.errors:
             return self.errors[cell.id]
         try:
-            return self._made(cell)
+            (scores,) = finite({cell.subject.label: self.scores[cell.id]}, self.images.name).values()
         except NonFiniteScores as error:
             return f"{type(error).__name__}: {error}"
-        except Exception:
-            return traceback.format_exc()
+        return attempt(partial(self._made, scores))
 
-    def _made(self, cell: ScoreCell) -> Record:
-        (scores,) = finite({cell.subject.label: self.scores[cell.id]}, self.images.name).values()
+    def _made(self, scores: NDArray[np.float64]) -> Record:
         columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
         if self.images.labels is not None:
             columns["label"] = self.images.labels

@@ -71,8 +71,11 @@ class SearchCell(Cell):
     @property
     def title(self) -> str:
         of = f" of {self.images.about.name}" if self.images else ""
-        on = f" on {self.subject.network}" if self.subject.network else ""
-        return f"search {self.variation.label}{of} against {self.subject.label}{on} by {self.search.label}"
+        return f"search {self.variation.label}{of} against {self.subject.title} by {self.search.label}"
+
+    @property
+    def suspect(self) -> str:
+        return self.subject.title
 
     @property
     def queries(self) -> int:
@@ -147,10 +150,8 @@ class SearchJob(SingleJob[SearchCell]):
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
 
         def judge(images: Tensor) -> NDArray[np.float64]:
-            (answer,) = score(images)
-            if isinstance(answer, str):
-                raise DetectorFailed(answer)
-            return answer
+            (ask,) = score(images)
+            return ask()
 
         return judge
 
@@ -232,10 +233,6 @@ class SearchJob(SingleJob[SearchCell]):
             if self.images is not None:
                 examples[f"{kind}_bases"] = thumbnails(self.images.batch(places))
         return examples
-
-
-class DetectorFailed(RuntimeError):
-    """The detector could not score what was decoded; its traceback."""
 
 
 def _name(chunk: Chunk) -> str:

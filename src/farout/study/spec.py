@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Literal, TypeVar
@@ -273,6 +274,18 @@ class StudySpec(Spec):
             return cls.model_validate({"name": path.stem, **value}, context={"folder": path.resolve().parent})
         except ValidationError as error:
             raise ValueError(f"the study {path} is not right:\n{_problems(error)}") from None
+
+    def without(self, names: Iterable[str]) -> StudySpec:
+        """The study less the detectors of these names or labels."""
+        left = list(self.detectors)
+        for name in names:
+            kept = [item for item in left if name not in (item.name, item.label)]
+            if len(kept) == len(left):
+                raise unknown("detector of the study:", name, {item.label or item.name for item in left})
+            left = kept
+        if not left:
+            raise ValueError("without these detectors the study has none left")
+        return self.model_copy(update={"detectors": left})
 
 
 class _Loader(yaml.SafeLoader):

@@ -3,6 +3,7 @@
 cells/<id>/    record.json, and what the cell made: scores.parquet, state.safetensors, examples.safetensors
 partial/<id>/  finished chunks of work that is not finished; gone once it is
 failures/<id>.json   why a cell failed last time; gone once it succeeds
+running/       what each process of the run is computing; gone once it ends
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Store:
     def open(self) -> Store:
         """Make the folders and prove that they can be written, before any long work."""
         try:
-            for name in ("cells", "partial", "failures"):
+            for name in ("cells", "partial", "failures", "running"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             probe = self.root / f".probe-{uuid.uuid4().hex}"
             probe.write_bytes(b"farout")
@@ -147,6 +148,10 @@ class Store:
                 results.setdefault(chunk, {})[key] = value
             yield from results.items()
 
+    def has_parts(self, work: str) -> bool:
+        """Has an earlier run kept chunks of this work?"""
+        return any((self.root / "partial" / work).glob("part-*.safetensors"))
+
     def scratch(self, work: str) -> Path:
         """A folder for what unfinished work keeps for itself (a training's checkpoint)."""
         folder = self.root / "partial" / work
@@ -170,6 +175,10 @@ class Store:
     def forget(self, work: str) -> None:
         """Drop the parts of work that is finished."""
         shutil.rmtree(self.root / "partial" / work, ignore_errors=True)
+
+    def running(self) -> Path:
+        """The folder of activity notes, one per process of a run."""
+        return self.root / "running"
 
     # Failures
 

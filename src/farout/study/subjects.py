@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import uuid
 import warnings
 from abc import ABC, abstractmethod
@@ -32,9 +31,10 @@ from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store
 
-Answer = NDArray[np.float64] | str
-"""A detector's scores for a batch, or the traceback of what went wrong."""
-Score = Callable[[Tensor], list[Answer]]
+Ask = Callable[[], NDArray[np.float64]]
+"""Asks one detector for its scores of a batch."""
+Score = Callable[[Tensor], list[Ask]]
+"""Runs what detectors share over a batch; each can then be asked for its scores."""
 
 
 class Subject(ABC):
@@ -44,6 +44,11 @@ class Subject(ABC):
     network: str
     """Label of the network it reads; empty where it brings its own."""
     portable: bool
+
+    @property
+    def title(self) -> str:
+        """Its label and that of its network, for people."""
+        return f"{self.label} on {self.network}" if self.network else self.label
 
     @abstractmethod
     def identity(self) -> Any:
@@ -215,11 +220,11 @@ class ImageSubject(Subject):
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         detector = self._fitted(store)
 
-        def attempt(images: Tensor) -> NDArray[np.float64]:
+        def ask(images: Tensor) -> NDArray[np.float64]:
             with torch.no_grad():
                 return as_scores(detector.score(as_images(images, device)), len(images), self.label)
 
-        return lambda images: [_attempt(partial(attempt, images)) for _ in together]
+        return lambda images: [partial(ask, images) for _ in together]
 
     def victim(self, store: Store, device: torch.device) -> Victim:
         return Victim(None, self._fitted(store))
@@ -282,15 +287,8 @@ def _shared_pass(panels: list[Panel]) -> Score:
     needs = frozenset().union(*(panel.needs(None) for panel in panels))
     shares = any(panel.shares for panel in panels)
 
-    def score(images: Tensor) -> list[Answer]:
+    def score(images: Tensor) -> list[Ask]:
         shared = forward(panels[0].network, images, needs) if shares else None
-        return [_attempt(partial(only, panel, images, shared)) for panel in panels]
+        return [partial(only, panel, images, shared) for panel in panels]
 
     return score
-
-
-def _attempt(score: Callable[[], NDArray[np.float64]]) -> Answer:
-    try:
-        return score()
-    except Exception:
-        return traceback.format_exc()

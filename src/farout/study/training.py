@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
-from farout.networks import History, Network, create, load_weights, save_weights, train
+from farout.networks import Network, create, load_weights, save_weights, train
 from farout.networks.training import VERSION
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.spec import NetworkSpec
 from farout.study.store import Store
@@ -86,14 +87,13 @@ class TrainWork(Work):
         return TrainJob(self.cells[0], store, device, self.id)
 
 
-class TrainJob(Job):
-    """Trains, then hands over the weights and the accuracy of every epoch."""
+class TrainJob(SingleJob[TrainCell]):
+    """Trains, then hands over the weights and how the training went."""
 
     def __init__(self, cell: TrainCell, store: Store, device: torch.device, work: str) -> None:
         self.cell, self.device = cell, device
         self.checkpoint = store.scratch(work) / "checkpoint.safetensors"
-        self.network = cell.untrained()
-        self.history: History | None = None
+        self.results: Arrays = {}
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         seen = 0
@@ -103,24 +103,27 @@ class TrainJob(Job):
             progress(done - seen)
             seen = done
 
-        cell = self.cell
-        self.history = train(
-            self.network, cell.train.load(), cell.val.load(), **cell.recipe,
+        cell, network = self.cell, self.cell.untrained()
+        history = train(
+            network, cell.train.load(), cell.val.load(), **cell.recipe,
             device=self.device, checkpoint=self.checkpoint, progress=report,
         )  # fmt: skip
         progress(chunk.stop - seen)
-        return {}
+        facts = {"accuracy": np.array(history.best_accuracy), "best_epoch": np.array(history.best_epoch)}
+        return facts | {f"weight:{name}": tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        """Nothing to take in: the job that ran holds the weights."""
+        self.results = results
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        return False  # a training is resumed from its own checkpoint
+        return "accuracy" in results
 
-    def finish(self) -> Iterator[tuple[str, Record | str]]:
-        assert self.history is not None
-        facts = {"accuracy": self.history.best_accuracy, "best_epoch": self.history.best_epoch}
-        yield self.cell.id, Record(facts, {WEIGHTS: lambda path: save_weights(self.network, path)})
+    def record(self) -> Record:
+        network = self.cell.untrained()
+        weights = {name.removeprefix("weight:"): rows for name, rows in self.results.items() if ":" in name}
+        network.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
+        facts = {name: self.results[name].item() for name in ("accuracy", "best_epoch")}
+        return Record(facts, {WEIGHTS: lambda path: save_weights(network, path)})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""Executor that computes in this process, one task at a time."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+
+from farout.interrupts import Stop, requested
+from farout.study.engines import activity
+from farout.study.engines.executor import Executor, Listener, Task
+from farout.study.engines.performer import Performer
+from farout.study.store import Store, StoreError
+
+
+class InlineExecutor(Executor):
+    """This process: for work that cannot travel, and where there are no workers."""
+
+    slots = 1
+
+    def __init__(self, listener: Listener, store: Store, device: torch.device, timeout: float | None) -> None:
+        self._listener, self._performer, self._timeout = listener, Performer(store, device), timeout
+        self._tasks: deque[Task] = deque()
+
+    def submit(self, task: Task) -> None:
+        self._tasks.append(task)
+
+    def wait(self) -> None:
+        self._perform(self._tasks.popleft())()
+
+    def _perform(self, task: Task) -> Callable[[], None]:
+        """Perform a task; return what the listener is to be told."""
+        performer, tell, number = self._performer, self._listener, task.number
+        try:
+            with time_limit(self._timeout):
+                if task.chunk is None:
+                    return partial(tell.finished, number, performer.finish(task.work, task.seconds))
+                progress = partial(tell.progressed, number)
+                return partial(tell.computed, number, performer.compute(task.work, task.chunk, progress))
+        except OutOfTime:
+            return partial(tell.died, number, late(self._timeout), activity.interrupted())
+        except StoreError:
+            raise
+        except BaseException as error:
+            if requested(error):
+                raise
+            return partial(tell.failed, number, traceback.format_exc())
+
+    def cancel(self, numbers: Collection[int]) -> None:
+        self._tasks = deque(task for task in self._tasks if task.number not in numbers)
+
+    def close(self, stopped: bool) -> None:
+        self._tasks.clear()
+
+
+class OutOfTime(Stop):
+    """A task took longer than it may."""
+
+
+def late(timeout: float | None) -> str:
+    """Return the reason why a task was ended."""
+    return f"OutOfTime: took longer than {timeout:g} s for one chunk (--timeout)"
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise `OutOfTime` in this block after so many seconds, where the system has timers and this is the main thread.
+
+    Code that holds the interpreter, as a loop in C does, is not interrupted; worker processes are.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again every second, for code that catches everything
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _out_of_time(number: int, frame: object) -> None:
+    raise OutOfTime

@@ -1,0 +1,111 @@
+"""Compute the missing cells of a study."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from farout import interrupts
+from farout.core import as_device
+from farout.study.cell import Cell, Work
+from farout.study.engines import activity
+from farout.study.engines.executor import Executor
+from farout.study.engines.inline import InlineExecutor
+from farout.study.engines.local import LocalExecutor
+from farout.study.engines.scheduler import Scheduler
+from farout.study.store import Store
+from farout.watcher import Silent, Watcher
+
+
+@dataclass
+class Outcome:
+    """How a run went."""
+
+    reused: int = 0
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why, by cell: the line of the traceback that names the error."""
+
+
+def run(
+    cells: Sequence[Cell],
+    store: Store,
+    *,
+    workers: int = 0,
+    device: str = "cpu",
+    plugins: tuple[str, ...] = (),
+    timeout: float | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Compute the cells that the store does not hold, and those they require.
+
+    workers: worker processes; with 0, and for work that cannot travel, everything runs in this process.
+    timeout: seconds that a detector may take for one chunk; None = no limit.
+    A cell that fails is recorded and the rest goes on; a run that is stopped goes on from the chunks it has kept.
+    The caller holds the store's lock.
+    """
+    everything = closure(cells)
+    present = {cell.id for cell in everything if store.has(cell.id)}
+    outcome = Outcome(reused=len(present))
+    suspects = _left_by_a_crash(store, everything)
+    works = grouped([cell for cell in everything if cell.id not in present])
+    works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # those at fault come last
+    target, notes = as_device(device), store.running()
+    scheduler = Scheduler(works, store, target, watcher or Silent(), present)
+    outcome.failed, outcome.done = scheduler.failures, scheduler.done
+    with ExitStack() as stack:
+        stack.enter_context(interrupts.listening())
+        stack.enter_context(activity.recording(notes / f"run-{os.getpid()}"))
+        inline = InlineExecutor(scheduler, store, target, timeout)
+        travelling: Executor = inline
+        if workers > 0 and any(work.portable for work in works):
+            travelling = LocalExecutor(scheduler, store, target, notes, workers, plugins, timeout)
+        scheduler.go(inline, travelling)
+    return outcome
+
+
+def closure(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells and all they require, each once, what is required first."""
+    found: dict[str, Cell] = {}
+
+    def visit(cell: Cell) -> None:
+        if cell.id not in found:
+            for need in cell.requires:
+                visit(need)
+            found.setdefault(cell.id, cell)
+
+    for cell in cells:
+        visit(cell)
+    return list(found.values())
+
+
+def grouped(cells: Sequence[Cell]) -> list[Work]:
+    """Return the cells as works, those of one group as one, in the order given."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.group, []).append(cell)
+    return [members[0].work(members) for members in groups.values()]
+
+
+def _left_by_a_crash(store: Store, cells: Sequence[Cell]) -> set[str]:
+    """Name the cells that were being computed when an earlier run ended without a word; return who is suspected.
+
+    Advice only: everything is tried again.
+    """
+    known, found = {cell.id: cell for cell in cells}, dict[str, Cell]()
+    for path in store.running().iterdir():
+        doing = activity.read(path)
+        path.unlink(missing_ok=True)
+        if doing and doing.cell in known:
+            found[doing.cell] = known[doing.cell]
+    if found:
+        titles = "; ".join(dict.fromkeys(cell.title for cell in found.values()))
+        logging.getLogger("farout").warning(
+            f"the run before this one ended without a word while it was at: {titles}. It is tried again, last. A "
+            "detector that ends the process each time can be left out with --without NAME; with --workers it ends "
+            "only its own worker"
+        )
+    return {cell.suspect for cell in found.values() if cell.suspect}

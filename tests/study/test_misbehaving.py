@@ -1,0 +1,168 @@
+"""Detectors that misbehave in every way we know fail by name; the good one's results are there all the same."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from farout.study.results import Results
+
+STUDY = """
+inliers: {train: {name: toy, split: train, limit: 80}, test: {name: toy, limit: 100}}
+outliers: [{name: toy, split: test/ood_cls, limit: 70}]
+detectors: [NAMES]
+protocols: [clean]
+"""
+
+PLUGIN = """
+import ctypes, os, resource, sys, threading, time
+import torch
+import farout
+
+def detector(name, act):
+    def score(self, images):
+        act()
+        return images.mean((1, 2, 3))
+    return farout.register(type(name, (farout.Detector,), {"name": name, "score": score}))
+
+class Odd(Exception):
+    def __init__(self, a, b):  # it does not unpickle: its args are another number
+        super().__init__("only one")
+
+def leaves():
+    raise SystemExit(0)
+def quits():
+    os._exit(0)
+def hangs():
+    while True:
+        time.sleep(0.05)
+def crashes():
+    ctypes.string_at(0)
+def odd():
+    raise Odd(1, 2)
+def interrupts():
+    raise KeyboardInterrupt
+def closes():
+    raise GeneratorExit
+def thread():
+    threading.Thread(target=time.sleep, args=(3600,), name="left by a detector").start()
+def greedy():
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, resource.RLIM_INFINITY))
+    torch.zeros(1 << 40)
+
+for act in (leaves, quits, hangs, crashes, odd, interrupts, closes, thread, greedy):
+    detector(act.__name__, act)
+detector("good", lambda: None)
+
+@farout.register
+class NaN(farout.Detector):
+    name = "nan"
+    def score(self, images):
+        return images.mean((1, 2, 3)) * torch.nan
+
+@farout.register
+class Shape(farout.Detector):
+    name = "shape"
+    def score(self, images):
+        return images.mean((2, 3))
+
+@farout.register
+class FitQuits(farout.Detector):
+    name = "fit_quits"
+    def fit(self, images):
+        os._exit(7)
+    def score(self, images):
+        return images.mean((1, 2, 3))
+"""
+REASONS = {
+    "leaves": "SystemExit: 0",
+    "quits": r"WorkerDied: the process ended with exit code 0 \(score toy by quits",
+    "hangs": r"OutOfTime: took longer than 6 s for one chunk \(--timeout\)",
+    "crashes": "WorkerDied: the process was ended by SIGSEGV",
+    "nan": "nan gave 100 NaN",
+    "shape": "shape",
+    "odd": "Odd: only one",
+    "interrupts": "KeyboardInterrupt",
+    "closes": "GeneratorExit",
+    "greedy": "allocate memory",
+    "fit_quits": "WorkerDied: the process ended with exit code 7",
+}
+"""Why each fails; the two that are fine are not among them."""
+ENDING = {"quits", "crashes", "fit_quits"}
+"""Those that end the very process they run in."""
+
+
+def run(folder: Path, names: list[str], *options: str, limit: int = 400) -> subprocess.CompletedProcess[str]:
+    (folder / "study.yaml").write_text(STUDY.replace("NAMES", ", ".join(names)))
+    (folder / "mine.py").write_text(PLUGIN)
+    command = [sys.executable, "-m", "farout", "run", "study.yaml", "--out", "run", "--plugin", "mine.py", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
+
+
+def results(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
+    """How many results each detector has, and the traceback of those that failed."""
+    found = Results(folder / "run")
+    done = [row.tags["detector"] for row in found.done("clean")]
+    failed = {row.tags["detector"]: trace for row, trace in found.failures().values()}
+    return {name: done.count(name) for name in done}, failed
+
+
+def children(folder: Path) -> list[str]:
+    """Processes that work in this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").resolve() == folder.resolve():
+                found.append((entry / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
+def test_on_two_workers_every_bad_detector_fails_by_name_and_the_good_one_is_there(tmp_path):
+    names = [*REASONS, "thread", "good"]
+    ended = run(tmp_path, names, "--workers", "2", "--timeout", "6")
+    assert ended.returncode == 1, ended.stderr
+    done, failed = results(tmp_path)
+    assert done == {"good": 2, "thread": 2}
+    assert failed.keys() == REASONS.keys()
+    for name, why in REASONS.items():
+        assert re.search(why, failed[name]), failed[name]
+        assert name in ended.stdout + ended.stderr
+    assert not children(tmp_path)
+    assert not list((tmp_path / "run" / "running").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+def test_without_workers_the_same_for_all_that_do_not_end_the_process(tmp_path):
+    names = [name for name in REASONS if name not in ENDING] + ["thread", "good"]
+    ended = run(tmp_path, names, "--workers", "0", "--timeout", "6")
+    assert ended.returncode == 1, ended.stderr
+    done, failed = results(tmp_path)
+    assert done == {"good": 2, "thread": 2}
+    assert failed.keys() == REASONS.keys() - ENDING
+    for name in failed:
+        assert re.search(REASONS[name], failed[name]), failed[name]
+    assert "left by a detector" in ended.stderr  # and yet the process has ended
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
+def test_a_detector_that_ends_the_process_is_named_by_the_next_run_and_can_be_left_out(tmp_path):
+    first = run(tmp_path, ["quits", "good"], "--workers", "0")
+    assert first.returncode == 0  # the detector's own exit code: nobody was left to say another
+    assert "results computed" not in first.stdout
+    second = run(tmp_path, ["quits", "good"], "--workers", "0")
+    assert re.search("ended without a word while it was at: score toy by quits", second.stderr)
+    assert results(tmp_path)[0] == {"good": 2}  # computed before the suspect is tried again
+    third = run(tmp_path, ["quits", "good"], "--workers", "0", "--without", "quits")
+    assert third.returncode == 0, third.stderr
+    assert "0 failed" in third.stdout
