@@ -321,7 +321,7 @@ class Bad(farout.Detector):
 def test_a_bad_answer_is_a_failure_that_everybody_sees(answer: str, said: str) -> None:
     result = stress(Bad(answer), INLIERS, pictures(10, 60, "in2"))
     assert len(result.outcome.failed) == 2
-    assert said in result.outcome.failed.values()
+    assert f"Bad: {said}" in result.outcome.failed.values()
     assert f"  {said}\n" in f"{result!r}\n"
     assert "2 of 2 results are missing, 2 of them failed:" in repr(result)
     assert html.escape(said).replace("&#x27;", "&#39;") in render(result.results)
@@ -410,7 +410,7 @@ def test_a_failure_is_tried_again_and_what_worked_is_not(tmp_path: Path) -> None
 
     Moody.moods.append("not now")
     first = stress(Moody(), INLIERS, FAR, out=tmp_path)
-    assert list(first.outcome.failed.values()) == ["RuntimeError: not now"]
+    assert list(first.outcome.failed.values()) == ["Moody: RuntimeError: not now"]
     Moody.moods.clear()
     seen.clear()
     second = stress(Moody(), INLIERS, FAR, out=tmp_path)

@@ -233,7 +233,7 @@ def test_a_failing_sweep_keeps_its_chunks(weights, tmp_path, monkeypatch):
         patch.setattr(ScoreWork, "prepare", prepare)
         outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 3
-    assert all(why == "OSError: the disk is gone" for why in outcome.failed.values())
+    assert all(why == "msp on lenet: OSError: the disk is gone" for why in outcome.failed.values())
     assert len(list((tmp_path / "partial").iterdir())) == 3
     assert not farout.run(spec(weights, ["msp"]), tmp_path).outcome.failed
 
@@ -246,8 +246,8 @@ def test_what_requires_a_failed_cell_fails_with_its_reason(weights, tmp_path, mo
     outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 4
     reasons = sorted(outcome.failed.values())
-    assert reasons[0] == "MemoryError: too large"
-    assert set(reasons[1:]) == {"fit on lenet failed: MemoryError: too large"}
+    assert reasons[0] == "msp on lenet: MemoryError: too large"
+    assert set(reasons[1:]) == {"msp on lenet: fit on lenet failed: MemoryError: too large"}
 
 
 def test_a_record_says_where_it_comes_from(weights, tmp_path):
@@ -339,7 +339,7 @@ def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path,
 
     monkeypatch.setattr(farout.detectors.KNN, "fit", fit)
     failed = farout.run(spec(weights, ["knn"]), tmp_path).outcome.failed
-    assert "ValueError: cannot be done" in failed.values()
+    assert "knn on lenet: ValueError: cannot be done" in failed.values()
 
 
 def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_path, forwards, monkeypatch):
@@ -392,7 +392,7 @@ def test_a_record_that_cannot_be_written_fails_alone(weights, tmp_path, monkeypa
         )
         outcome = farout.run(spec(weights, ["msp", "knn"]), tmp_path).outcome
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}
-    assert "RuntimeError: these tensors cannot be saved" in outcome.failed.values()
+    assert "knn on lenet: RuntimeError: these tensors cannot be saved" in outcome.failed.values()
 
 
 def test_the_side_of_a_trained_network_is_part_of_its_identity():
@@ -430,7 +430,9 @@ def test_files_that_change_between_plan_and_run_stop_it(weights, tmp_path):
     np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), 200, np.uint8))
     forget_loaded()
     failed = engine.run(cells, Store(tmp_path / "run").open()).failed
-    assert list(failed.values()) == ["RuntimeError: grey has changed since the run was planned; run again"]
+    assert list(failed.values()) == [
+        "mls on lenet: RuntimeError: grey has changed since the run was planned; run again"
+    ]
 
 
 class Counted(Detector):

@@ -83,7 +83,7 @@ REASONS = {
     "quits": r"WorkerDied: the process ended with exit code 0 \(score toy by quits",
     "hangs": r"OutOfTime: took longer than 6 s for one chunk \(--timeout\)",
     "crashes": "WorkerDied: the process was ended by SIGSEGV",
-    "nan": "nan gave 100 NaN",
+    "nan": "nan gave (100|70) NaN",
     "shape": "shape",
     "odd": "Odd: only one",
     "interrupts": "KeyboardInterrupt",

@@ -213,7 +213,7 @@ def test_chunks_of_work_that_has_failed_are_left_out(weights, whole, tmp_path):
     pool = Refusing(run)
     run.go(pool, pool)
     assert pool.cancelled == {pool.tasks[1].number}
-    assert run.failures == {work.id: "ValueError: no"}
+    assert run.failures == {work.id: "msp on lenet: ValueError: no"}
     assert watcher.swept == work.total_cost
 
 
@@ -285,7 +285,7 @@ def test_what_cannot_be_shown_fails_alone(weights, tmp_path, monkeypatch):
 
     monkeypatch.setattr(searching, "thumbnails", unshown)
     result = farout.run(spec(weights, ["msp"], chains=20, transfer=False), tmp_path)
-    assert list(result.outcome.failed.values()) == ["ValueError: no pictures today"] * 2
+    assert list(result.outcome.failed.values()) == ["msp on lenet: ValueError: no pictures today"] * 2
     assert not rows(tmp_path, "search")
     assert rows(tmp_path, "outliers")
 

@@ -156,7 +156,7 @@ class FitJob(Job):
         return [cell for cell in self.cells if _looks(cell) and role == "val"]
 
     def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
-        with activity.of(cell.id):
+        with activity.of(cell):
             answer = attempt(lambda: self.panels[cell.id].score_own(batch)[MEMBER])
         return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_own(cell): answer}
 
@@ -183,7 +183,7 @@ class FitJob(Job):
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         for cell in self.cells:
-            with activity.of(cell.id):
+            with activity.of(cell):
                 fitted = attempt(partial(self._fit, cell, self.panels.pop(cell.id)))
             yield cell.id, fitted
 

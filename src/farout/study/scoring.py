@@ -110,7 +110,7 @@ class ScoreJob(Job):
         batch = self.images.batch(range(chunk.start, chunk.stop))
         results: Arrays = {}
         for cell, ask in zip(self.cells, self.score(batch), strict=True):
-            with activity.of(cell.id):
+            with activity.of(cell):
                 answer = attempt(ask)
             if isinstance(answer, str):
                 results[error_key(cell)] = encode_error(answer)

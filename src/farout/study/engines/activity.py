@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import struct
 import time
@@ -11,17 +12,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farout.interrupts import Stop
+from farout.study.cell import Cell
 
-_LAYOUT = struct.Struct("<d H 240s")  # since when, length of the cell's id, the id
+_HEAD = struct.Struct("<dH")  # since when; length of what follows
+_SIZE = 2048
 
 
 class Activity(NamedTuple):
-    """One entry of the file."""
+    """The content of the file."""
 
-    cell: str
-    """Id of the cell whose code runs; empty between cells."""
     since: float
     """When it began, by the clock that all processes of a machine share."""
+    cell: str = ""
+    """Id of the cell whose code runs; empty between cells."""
+    title: str = ""
+    suspect: str = ""
 
 
 _file: mmap.mmap | None = None
@@ -35,9 +40,9 @@ def recording(path: Path) -> Iterator[None]:
     global _file
     outer = _file
     with path.open("x+b") as file:
-        file.write(_LAYOUT.pack(time.monotonic(), 0, b""))
-        file.flush()
-        _file = mmap.mmap(file.fileno(), _LAYOUT.size)
+        file.truncate(_SIZE)
+        _file = mmap.mmap(file.fileno(), _SIZE)
+    _write(b"[]")
     try:
         yield
     finally:
@@ -47,44 +52,45 @@ def recording(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def of(cell: str) -> Iterator[None]:
-    """Record that this cell is being computed; afterwards, that the cell around it is."""
+def of(cell: Cell | None) -> Iterator[None]:
+    """Record that this cell is being computed; afterwards, that the one around it is."""
     global _interrupted
-    if _file is None:
+    if _file is None or cell is None:
         yield
         return
-    outer = _parsed(_file[:]).cell
-    _write(cell)
+    outer = _content(_file)
+    _write(json.dumps([cell.id, cell.title[:400], cell.suspect[:100]]).encode())
     try:
         yield
     except Stop:
-        _interrupted = _interrupted or cell
+        _interrupted = _interrupted or cell.id
         raise
     finally:
         _write(outer)
 
 
 def interrupted() -> str:
-    """Return the cell that an order to stop has met, once."""
+    """Return the id of the cell that an order to stop has met, once."""
     global _interrupted
     cell, _interrupted = _interrupted, ""
     return cell
 
 
-def _write(cell: str) -> None:
+def _write(content: bytes) -> None:
     assert _file is not None
-    code = cell.encode()
-    _file[:] = _LAYOUT.pack(time.monotonic(), len(code), code)
+    _file[: _HEAD.size + len(content)] = _HEAD.pack(time.monotonic(), len(content)) + content
+
+
+def _content(raw: mmap.mmap | bytes) -> bytes:
+    length = _HEAD.unpack(raw[: _HEAD.size])[1]
+    return raw[_HEAD.size : _HEAD.size + length]
 
 
 def read(path: Path) -> Activity | None:
     """Return what a process has recorded; None where there is nothing to read."""
     try:
-        return _parsed(path.read_bytes())
-    except (OSError, ValueError, struct.error):
+        with path.open("rb") as file:
+            raw = file.read(_SIZE)
+        return Activity(_HEAD.unpack(raw[: _HEAD.size])[0], *map(str, json.loads(_content(raw))))
+    except (OSError, ValueError, TypeError, struct.error):
         return None
-
-
-def _parsed(raw: bytes) -> Activity:
-    since, length, code = _LAYOUT.unpack(raw)
-    return Activity(code[:length].decode(), since)

@@ -38,6 +38,9 @@ class Listener(Protocol):
     def died(self, number: int, why: str, cell: str) -> None:
         """A task ended its process or ran out of time while this cell was computed (empty: not known which)."""
 
+    def skipped(self, number: int) -> None:
+        """A task was cancelled before it began."""
+
     def slow(self, number: int, seconds: float, cell: str) -> None:
         """This cell has been at one chunk for so long."""
 
@@ -58,7 +61,7 @@ class Executor(ABC):
 
     @abstractmethod
     def cancel(self, numbers: Collection[int]) -> None:
-        """Leave out those of these tasks that have not begun."""
+        """Leave out those of these tasks that have not begun; the listener hears of each when its turn has come."""
 
     @abstractmethod
     def close(self, stopped: bool) -> None:

@@ -27,12 +27,17 @@ class InlineExecutor(Executor):
     def __init__(self, listener: Listener, store: Store, device: torch.device, timeout: float | None) -> None:
         self._listener, self._performer, self._timeout = listener, Performer(store, device), timeout
         self._tasks: deque[Task] = deque()
+        self._cancelled: set[int] = set()
 
     def submit(self, task: Task) -> None:
         self._tasks.append(task)
 
     def wait(self) -> None:
-        self._perform(self._tasks.popleft())()
+        task = self._tasks.popleft()
+        if task.number in self._cancelled:
+            self._listener.skipped(task.number)
+        else:
+            self._perform(task)()
 
     def _perform(self, task: Task) -> Callable[[], None]:
         """Perform a task; return what the listener is to be told."""
@@ -53,7 +58,7 @@ class InlineExecutor(Executor):
             return partial(tell.failed, number, traceback.format_exc())
 
     def cancel(self, numbers: Collection[int]) -> None:
-        self._tasks = deque(task for task in self._tasks if task.number not in numbers)
+        self._cancelled |= set(numbers)
 
     def close(self, stopped: bool) -> None:
         self._tasks.clear()

@@ -83,8 +83,6 @@ class LocalExecutor(Executor):
         one.heard_at = time.monotonic()
         if kind == "began":
             one.began, one.began_at, self._stillborn = True, one.heard_at, 0
-        elif kind == "skipped":
-            one.done(number)
         elif kind == "logged":
             logging.getLogger("farout").log(number, content)
         elif kind == "unstored":
@@ -93,17 +91,18 @@ class LocalExecutor(Executor):
             self._listener.progressed(number, content)
         else:
             one.done(number)
-            getattr(self._listener, kind)(number, content)  # computed, finished, failed
+            told = getattr(self._listener, kind)  # computed, finished, failed, skipped
+            told(number) if content is None else told(number, content)
 
     def _bury(self, one: _Worker) -> None:
         """Replace a worker that has died; the task it was at has failed, those that waited go to others."""
         one.end_children()
+        one.process.join()
         doing = activity.read(one.note)
         one.note.unlink(missing_ok=True)
-        waiting, at = [order for order in one.orders if order.number not in one.cancelled], None
-        if one.began and one.orders:
-            at = one.orders[0]
-            waiting = [order for order in waiting if order is not at]
+        waiting, at = list(one.orders), None
+        if one.began and waiting:
+            at = waiting.pop(0)
         else:
             self._stillborn += 1
             if self._stillborn >= STARTS:
@@ -111,6 +110,8 @@ class LocalExecutor(Executor):
         self._workers[self._workers.index(one)] = fresh = self._start()
         for order in waiting:
             fresh.give(order)
+            if order.number in one.cancelled:
+                fresh.cancel(order.number)
         if at is not None:
             why = one.sentence or f"WorkerDied: the process {ended(one.process.exitcode)}"
             self._listener.died(at.number, why, doing.cell if doing else "")

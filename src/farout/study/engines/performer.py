@@ -89,10 +89,9 @@ def _key(work: Work) -> tuple[str, ...]:
     return (work.id, *(cell.id for cell in work.cells))
 
 
-def _only(work: Work) -> str:
-    """The id of a work's only cell; empty where it has several."""
-    only: str = work.cells[0].id if len(work.cells) == 1 else ""
-    return only
+def _only(work: Work) -> Cell | None:
+    """The work's only cell; None where it has several."""
+    return work.cells[0] if len(work.cells) == 1 else None
 
 
 def provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:

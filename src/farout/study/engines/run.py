@@ -50,7 +50,7 @@ def run(
     everything = closure(cells)
     present = {cell.id for cell in everything if store.has(cell.id)}
     outcome = Outcome(reused=len(present))
-    suspects = _left_by_a_crash(store, everything)
+    suspects = _left_by_a_crash(store)
     works = grouped([cell for cell in everything if cell.id not in present])
     works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # those at fault come last
     target, notes = as_device(device), store.running()
@@ -90,22 +90,20 @@ def grouped(cells: Sequence[Cell]) -> list[Work]:
     return [members[0].work(members) for members in groups.values()]
 
 
-def _left_by_a_crash(store: Store, cells: Sequence[Cell]) -> set[str]:
-    """Name the cells that were being computed when an earlier run ended without a word; return who is suspected.
+def _left_by_a_crash(store: Store) -> set[str]:
+    """Name what was being computed when an earlier run ended without a word; return the detectors suspected.
 
     Advice only: everything is tried again.
     """
-    known, found = {cell.id: cell for cell in cells}, dict[str, Cell]()
+    found = []
     for path in store.running().iterdir():
-        doing = activity.read(path)
+        found.append(activity.read(path))
         path.unlink(missing_ok=True)
-        if doing and doing.cell in known:
-            found[doing.cell] = known[doing.cell]
-    if found:
-        titles = "; ".join(dict.fromkeys(cell.title for cell in found.values()))
+    titles = dict.fromkeys(doing.title for doing in found if doing and doing.cell)
+    if titles:
         logging.getLogger("farout").warning(
-            f"the run before this one ended without a word while it was at: {titles}. It is tried again, last. A "
-            "detector that ends the process each time can be left out with --without NAME; with --workers it ends "
-            "only its own worker"
+            f"the run before this one ended without a word while it was at: {'; '.join(titles)}. It is tried again, "
+            "last. A detector that ends the process each time can be left out with --without NAME; with --workers it "
+            "ends only its own worker"
         )
-    return {cell.suspect for cell in found.values() if cell.suspect}
+    return {doing.suspect for doing in found if doing and doing.suspect}

@@ -172,7 +172,7 @@ class Scheduler:
         """Return why a cell cannot be computed; None where it can."""
         for need in cell.requires:
             if need.id in self.failures:
-                return f"{need.title} failed: {self.failures[need.id]}"
+                return f"{need.title} failed: {self.failures[need.id].removeprefix(f'{cell.suspect}: ')}"
         return self.blamed.get(cell.suspect)
 
     def _restart(self, work: Work, rest: list[Cell]) -> None:
@@ -230,11 +230,14 @@ class Scheduler:
             culprits = [one for one in active.work.cells if one.id == cell] or list(active.work.cells)
             for culprit in culprits:
                 if culprit.suspect and len(culprits) == 1:
-                    self.blamed[culprit.suspect] = f"{culprit.suspect}: {at}"
+                    self.blamed[culprit.suspect] = at
             self._lose(active, culprits, at)
             for other in list(self.active.values()):
                 if blamed := [one for one in other.work.cells if one.suspect in self.blamed]:
                     self._lose(other, blamed, self.blamed[blamed[0].suspect])
+
+    def skipped(self, number: int) -> None:
+        self._task(number)
 
     def slow(self, number: int, seconds: float, cell: str) -> None:
         active, _ = self.tasks[number]
@@ -248,7 +251,7 @@ class Scheduler:
         lost = {cell.id for cell in cells}
         self._withdraw(active)
         for cell in cells:
-            self._record_failure(cell, f"{cell.suspect}: {why}" if cell.suspect and cell.suspect not in why else why)
+            self._record_failure(cell, why)
         written = {cell.id for cell in active.work.cells if active.finishing and self.store.has(cell.id)}
         self.present |= written
         self.done += sorted(written - lost)
@@ -270,5 +273,5 @@ class Scheduler:
         self._executor(active.work).cancel({number for number, (of, _) in self.tasks.items() if of is active})
 
     def _record_failure(self, cell: Cell, why: str) -> None:
-        self.failures[cell.id] = reason(why)
+        self.failures[cell.id] = f"{cell.suspect}: {reason(why)}" if cell.suspect else reason(why)
         self.store.fail(cell.id, {**provenance(cell), "traceback": why})
