@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from farout.core import PostHoc, Scores
 from farout.detectors.tuned import Images, Tuned
 from farout.identity import digest_arrays
+from farout.networks.weights import write_tensors
 
 FORMAT = 2
 READABLE = (1, FORMAT)
@@ -40,12 +40,12 @@ def write(path: str | Path, network: str, detectors: Mapping[str, PostHoc], kept
     """Write what a panel has learned; a tensor that is the same in several detectors is written once."""
     found = {f"{name}/{key}": value for name, state in kept.states.items() for key, value in state.items()}
     shared = _shared(found)
-    tensors = {key: value.contiguous().clone() for key, value in found.items() if key not in shared}
+    tensors = {key: value for key, value in found.items() if key not in shared}
     tensors |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in kept.validation.items()}
     facts = {"format": FORMAT, "network": network, "detectors": _identities(detectors), "shared": shared}
     facts["tuned"] = {name: tuned.as_json() for name, tuned in kept.tuned.items()}
     facts["learned"] = {name: dataclasses.asdict(images) for name, images in kept.learned.items()}
-    save_file(tensors, str(path), metadata={"farout": json.dumps(facts)})
+    write_tensors(Path(path), tensors, {"farout": json.dumps(facts)})
 
 
 def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.device) -> Kept:

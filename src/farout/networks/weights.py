@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+
+from farout.files import whole
 
 Loaded = TypeVar("Loaded", bound=nn.Module)
 
@@ -63,21 +64,13 @@ def _tensors_of(content: object, path: Path) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file under a temporary name, sync it, rename it."""
+    """Write a safetensors file atomically."""
     copies = {
         key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()
     }
-    content = safetensors.torch.save(copies, dict(metadata))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as temporary:
+        safetensors.torch.save_file(copies, temporary, dict(metadata))
 
 
 def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from farout.files import make_folder, write_text
 from farout.protocols import PROTOCOLS
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import reason
@@ -68,17 +70,32 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
 
 def write_tables(found: list[Table], folder: Path) -> list[Path]:
     """Every table as CSV (all digits) and LaTeX (as printed)."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, folder.parent)
     writers: dict[str, Callable[[Table], str]] = {
-        "csv": lambda table: table.frame.to_csv(index=False),
+        "csv": lambda table: _no_formulas(table.frame).to_csv(index=False),
         "tex": lambda table: latex(table),
     }
     paths = []
     for table in found:
         for suffix, write in writers.items():
             paths.append(folder / f"{table.name}.{suffix}")
-            paths[-1].write_text(write(table), encoding="utf-8")
+            write_text(paths[-1], write(table), folder.parent)
     return paths
+
+
+def _no_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as spreadsheets show it: text that they would run as a formula starts with an apostrophe."""
+    return frame.rename(columns=_as_text).map(_as_text)
+
+
+def _as_text(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "−", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def latex(table: Table) -> str:

@@ -36,6 +36,8 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Why, by cell: the line of the traceback that names the error."""
+    damaged: list[str] = field(default_factory=list)
+    """Which files of earlier results were damaged, and why; those results are computed anew."""
 
 
 class WorkerDied(RuntimeError):
@@ -59,7 +61,7 @@ def run(
     """
     everything = closure(cells)
     present = {cell.id for cell in everything if store.has(cell.id)}
-    outcome = Outcome(reused=len(present))
+    outcome = Outcome(reused=len(present), damaged=[w for cell in everything if (w := store.damaged(cell.id))])
     works = grouped([cell for cell in everything if cell.id not in present])
     watcher = watcher or Silent()
     watcher.total(sum(work.total_cost for work in works))
