@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout.cli import attacks, looking, sets, studies
-from farout.cli.ending import exit_code, listen
+from farout.cli.ending import exit_code, listen, message
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,7 +47,7 @@ for verb in (
 
 
 def main() -> None:
-    """Entry point: errors of the user's making end in one clear message and exit code 2."""
+    """Entry point: every error ends in one clear message and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
     listen()
     try:
@@ -55,7 +55,7 @@ def main() -> None:
     except Exception as error:
         if code := exit_code():
             sys.exit(code)
-        if os.environ.get("FAROUT_DEBUG") or not isinstance(error, ValueError | TypeError | OSError | RuntimeError):
+        if os.environ.get("FAROUT_DEBUG"):
             raise
-        typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
+        typer.echo(f"error: {message(error)}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
         sys.exit(2)

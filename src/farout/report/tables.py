@@ -14,6 +14,7 @@ from farout.protocols import PROTOCOLS
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import reason
 from farout.study.results import Results
+from farout.study.spec import ProtocolSpec
 
 SHOWN = 5
 """Reasons of failures that a text names."""
@@ -22,7 +23,19 @@ SHOWN = 5
 @lru_cache(maxsize=1)  # a report is written from the summaries that were printed before
 def summaries(results: Results) -> dict[str, Summary]:
     """What every protocol of the run makes of the scores that were there when `results` was opened."""
-    return {spec.name: PROTOCOLS.create(spec.name, **spec.params).summarise(results) for spec in results.protocols}
+    return {spec.name: _summary(spec, results) for spec in results.protocols}
+
+
+def _summary(spec: ProtocolSpec, results: Results) -> Summary:
+    try:
+        return PROTOCOLS.create(spec.name, **spec.params).summarise(results)
+    except (KeyError, IndexError, AttributeError) as error:
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(
+            f"{results.store.root} does not hold what {spec.name} reads ({type(error).__name__}: {error}); is its "
+            "plan.json the one that `farout run` wrote? The same run command writes it again"
+        ) from error
 
 
 def tables(results: Results) -> list[Table]:

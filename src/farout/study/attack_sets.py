@@ -38,7 +38,7 @@ def write(
                 f"{target} holds another set (other {other or 'version'}; see {manifest.name}); choose another folder "
                 "with --out"
             )
-        if present(target):
+        if present(target) and facts.keys() >= _SHOWN:
             store.remove()  # a call that was killed may have left it
             return facts
     with store.open().lock():
@@ -52,6 +52,10 @@ def write(
         _write(target, images)  # last: once it is there, the set is whole
     store.remove()
     return facts
+
+
+_SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
+"""What people are told of the set."""
 
 
 def _identity(cell: AttackCell) -> dict[str, Any]:

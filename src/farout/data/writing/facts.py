@@ -13,9 +13,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     try:
         facts = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{error}; {_ADVICE}") from error
+        raise ValueError(f"{error}, {_ADVICE}") from error
     if not isinstance(facts, dict):
-        raise ValueError(f"{path} holds a {type(facts).__name__} and no mapping of facts; {_ADVICE}")
+        raise ValueError(f"{path} holds a {type(facts).__name__} and no mapping of facts, {_ADVICE}")
     return facts
 
 
