@@ -116,6 +116,8 @@ def _check_numbers(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: P
 
 
 def _kind(tensor: Tensor) -> str:
+    if tensor.layout != torch.strided:
+        return str(tensor.layout)
     if tensor.is_floating_point():
         return "float"
     return "integer" if tensor.dtype in _INTEGERS else str(tensor.dtype)

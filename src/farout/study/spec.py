@@ -291,7 +291,12 @@ class StudySpec(Spec):
 
 
 def _problems(error: ValidationError) -> str:
-    return "\n".join(f"  {'.'.join(map(str, e['loc'])) or 'study'}: {_problem(e)}" for e in error.errors())
+    return "\n".join(f"  {_place(e) or 'study'}: {_problem(e)}" for e in error.errors())
+
+
+def _place(error: ErrorDetails) -> str:
+    """Where the problem is, without pydantic's names of the types that it tried."""
+    return ".".join(part for part in map(str, error["loc"]) if "[" not in part)
 
 
 def _problem(error: ErrorDetails) -> str:
