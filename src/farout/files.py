@@ -153,7 +153,7 @@ def all_whole(paths: Sequence[Path], root: Path | None = None) -> Iterator[list[
         present(path, root)
     temporary = [hidden(path) for path in paths]
     try:
-        with _disk_errors():
+        with _disk_errors(paths[0] if paths else Path()):
             yield temporary
         sync(temporary)
         for file, path in zip(temporary, paths, strict=True):
@@ -169,7 +169,7 @@ def whole_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
     temporary = hidden(below(path, root))
     temporary.mkdir(parents=True)
     try:
-        with _disk_errors():
+        with _disk_errors(path):
             yield temporary
         sync([*temporary.iterdir(), temporary])
         remove_tree(path, root)
@@ -180,14 +180,18 @@ def whole_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def _disk_errors() -> Iterator[None]:
-    """Raise what safetensors says of a full disk as the OSError that it is."""
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Raise a full disk as an OSError that names the file; safetensors has an error of its own for it."""
     try:
         yield
     except SafetensorError as error:
         if "os error" not in str(error):
             raise
-        raise OSError(str(error).removeprefix("Error while serializing: ")) from error
+        raise OSError(f"cannot write {path}: {str(error).removeprefix('Error while serializing: ')}") from error
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror}") from error
 
 
 def sync(paths: Iterable[Path]) -> None:
