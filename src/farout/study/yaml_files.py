@@ -20,8 +20,8 @@ def load(text: str) -> Any:
     """Return the value of a YAML text; ValueError where it is none, or larger than a study can be."""
     if len(text) > LARGEST:
         raise ValueError(f"it has {len(text):,} characters, at most {LARGEST:,} are read; is it a study?")
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -31,8 +31,6 @@ def load(text: str) -> Any:
         raise ValueError(str(error)) from error
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"it holds a value that cannot be read ({error})") from error
-    finally:
-        loader.dispose()
 
 
 class _Loader(yaml.SafeLoader):
