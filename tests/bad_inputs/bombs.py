@@ -30,8 +30,10 @@ def study(folder: Path, text: str) -> Callable[[], object]:
 
 
 def aliases(folder: Path) -> Callable[[], object]:
-    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    return study(folder, "\n".join(["a0: &a0 [x, x, x]", *lines, "inliers: *a11", "detectors: *a11"]))
+    lines = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    head = ["detectors: [msp]", "inliers: {test: toy}", "validation_outliers:", " name: noise", " options:"]
+    read = study(folder, "\n".join([*head, "  a0: &a0 [x, x, x]", *lines]))
+    return lambda: read().model_dump_json()  # type: ignore[attr-defined]
 
 
 def merges(folder: Path) -> Callable[[], object]:

@@ -60,7 +60,7 @@ WRONG: list[tuple[str, Any, str]] = [
     *[("detectors.0", {"name": "msp", "none": 1}, "unknown parameter of detector 'msp': 'none'")],
     *[("protocols", value, "protocol") for value in ([], 3, "clean", [3], ["none"], [""], ["clean", "clean"])],
     *[("protocols", [{"name": "clean", "none": 1}], "unknown parameter of protocol 'clean'")],
-    *[("protocols", [{"name": "attributes", "shift": value}], "shift|attribute") for value in (3, "x", [1], ["none"], NAN)],
+    *[("protocols", [{"name": "attributes", "shift": value}], "shift|attribute") for value in (3, "x", [1], NAN)],
     *[("protocols", [{"name": "evg", "variations": value}], "variation") for value in (3, "x", ["none"], [3], NAN)],
     *[("protocols", [{"name": "evg", "methods": value}], "method|search") for value in (3, "x", ["none"], [3])],
     *[("protocols", [{"name": "evasion", "attacks": value}], "attack") for value in (3, "x", ["none"], [3], NAN)],
