@@ -413,7 +413,12 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
     if isinstance(images, str):
         raise TypeError(f"expected images [B, C, H, W], got {images!r}; farout.load reads sets by name or path")
-    tensor = torch.as_tensor(images)
+    try:
+        tensor = torch.as_tensor(images)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"expected images [B, C, H, W], got {type(images).__name__} ({error})") from error
+    if tensor.numel() == 0 and len(tensor):
+        raise ValueError(f"expected images of at least one pixel, got shape {tuple(tensor.shape)}")
     if tensor.ndim != 4 or tensor.shape[1] not in (1, 3):
         last = "; channels come first: .permute(0, 3, 1, 2)" if tensor.ndim == 4 and tensor.shape[3] in (1, 3) else ""
         raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}{last}")

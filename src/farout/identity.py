@@ -20,7 +20,10 @@ Json = Any
 
 def canonical(value: Json) -> str:
     """One spelling for one value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    except ValueError as error:
+        raise ValueError(f"a NaN or infinite number has no identity; give a finite one: {str(value)[:200]}") from error
 
 
 def digest(value: Json) -> str:

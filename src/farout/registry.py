@@ -77,7 +77,11 @@ class Registry(Generic[T]):
         missing = [key for key, p in known.items() if _required(p) and key not in params]
         if missing:
             raise TypeError(f"{self.kind} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
-        return maker(**params)
+        try:
+            return maker(**params)
+        except (TypeError, AttributeError, OverflowError) as error:
+            values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
+            raise TypeError(f"{self.kind} {name!r} cannot be had with {values or 'its defaults'}: {error}") from error
 
 
 def _required(parameter: inspect.Parameter) -> bool:

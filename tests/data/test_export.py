@@ -123,7 +123,7 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     export(small(), tmp_path / "test", "npz")
     manifest = tmp_path / "test.json"
     manifest.write_text(manifest.read_text()[:20])
-    with pytest.raises(ValueError, match=r"test\.json cannot be read .*delete both, or choose another folder"):
+    with pytest.raises(ValueError, match=r"test\.json is damaged .*delete both, or choose another folder"):
         export(small(), tmp_path / "test", "npz")
     manifest.write_text("[]")
     with pytest.raises(ValueError, match="holds another set"):

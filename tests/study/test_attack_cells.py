@@ -149,7 +149,7 @@ def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
         return attacked(attack, victim, batch, labels, order, *rest)
 
     monkeypatch.setattr(attacking, "attacked", counting)
-    for step in ("write_facts", "_write"):
+    for step in ("write_json", "_write"):
         with monkeypatch.context() as patched:
             patched.setattr(attack_sets, step, stopped)
             with pytest.raises(KeyboardInterrupt):

@@ -1,6 +1,5 @@
 """Records exist whole or not at all."""
 
-import json
 import multiprocessing
 from pathlib import Path
 
@@ -100,26 +99,22 @@ def test_one_run_at_a_time_and_the_lock_goes_with_the_process(store):
         pass
 
 
-def test_json_is_replaced_whole(store):
-    store.put_json("plan.json", {"a": 1})
-    store.put_json("plan.json", {"a": 2})
-    assert json.loads((store.root / "plan.json").read_text()) == {"a": 2}
-    assert [p.name for p in store.root.glob(".plan*")] == []
-
-
 def test_what_a_killed_run_left_half_written_is_swept_away(store):
     store.write("cell", {}, {})
-    (store.root / "cells" / ".cell-torn").mkdir()
-    (store.root / "cells" / ".cell-torn" / "scores.parquet").write_bytes(b"half")
-    (store.root / "failures" / ".cell.json-torn").write_text("{")
-    (store.root / f".plan.json-{'0' * 32}").write_text("{")
-    (store.scratch("work") / ".torn").write_bytes(b"half")
+    torn = "0" * 32
+    (store.root / "cells" / f".cell-{torn}").mkdir()
+    (store.root / "cells" / f".cell-{torn}" / "scores.parquet").write_bytes(b"half")
+    (store.root / "failures" / f".cell.json-{torn}").write_text("{")
+    (store.root / f".plan.json-{torn}").write_text("{")
+    (store.scratch("work") / f".part.safetensors-{torn}").write_bytes(b"half")
     store.put_part("work", {"test-0-64": {"a": np.ones(1)}})
+    users = [store.root / ".notes", store.root / "cells" / ".notes", store.scratch("work") / ".notes"]
+    for path in users:
+        path.write_text("of the user's")
     with store.lock():
-        left = sorted(
-            str(p.relative_to(store.root)) for p in store.root.rglob("*") if "torn" in str(p) or ".plan" in str(p)
-        )
+        left = [path for path in store.root.rglob("*") if torn in str(path)]
     assert left == []
+    assert all(path.read_text() == "of the user's" for path in users)
     assert store.has("cell")
     assert [chunk for chunk, _ in store.parts("work")] == ["test-0-64"]
 

@@ -10,7 +10,7 @@ import typer
 
 from farout import interrupts
 from farout.cli import attacks, looking, sets, studies
-from farout.cli.ending import leave
+from farout.cli.ending import leave, message
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -48,7 +48,7 @@ for verb in (
 
 
 def main() -> None:
-    """Entry point: errors of the user's making end in one clear message and exit code 2."""
+    """Entry point: every error ends in one clear message and exit code 2."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
     interrupts.listen(signal.SIGTERM, signal.SIGINT)
     try:
@@ -58,7 +58,7 @@ def main() -> None:
     except Exception as error:
         if code := interrupts.exit_code():  # a library interrupted in its import may raise something else
             leave(code)
-        if os.environ.get("FAROUT_DEBUG") or not isinstance(error, ValueError | TypeError | OSError | RuntimeError):
+        if os.environ.get("FAROUT_DEBUG"):
             raise
-        typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
+        typer.echo(f"error: {message(error)}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
         leave(2)

@@ -71,15 +71,18 @@ def attack(
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
-    """`epsilon=4/255` as {"epsilon": "4/255"}; numbers become numbers."""
-    import yaml
+    """Return `epsilon=4/255` as {"epsilon": "4/255"}; numbers become numbers, 1e-3 too."""
+    from farout.study.yaml_files import load
 
     settings = {}
     for item in given:
         key, sign, value = item.partition("=")
         if not sign or not key:
             raise ValueError(f"--set takes NAME=VALUE, such as epsilon=4/255, got {item!r}")
-        settings[key] = yaml.safe_load(value)
+        try:
+            settings[key] = load(value)
+        except ValueError as error:
+            raise ValueError(f"--set {item}: the value cannot be read ({error})") from error
     return settings
 
 

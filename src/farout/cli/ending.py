@@ -26,6 +26,16 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def message(error: Exception) -> str:
+    """Return what is said of an error: its own words, or for one that nobody foresaw its type and where it arose."""
+    if isinstance(error, ValueError | OSError | ImportError) and str(error):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{last.filename}, line {last.lineno}"
+    foreseen = isinstance(error, TypeError | RuntimeError) and not isinstance(error, RecursionError) and str(error)
+    return str(error) if foreseen else f"{type(error).__name__}: {str(error) or 'without a word'} ({place})"
+
+
 @contextmanager
 def stoppable() -> Iterator[None]:
     """Ctrl-C and SIGTERM end in a word and an exit code."""

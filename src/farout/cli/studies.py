@@ -92,7 +92,10 @@ def report(
     from farout.report.html import write_report
     from farout.study.results import Results
 
-    path = write_report(Results(folder), out or folder / "report.html")
+    results = Results(folder)
+    path = write_report(results, out or folder / "report.html")
+    for why in results.damaged:
+        typer.echo(f"left out: {why}")
     typer.echo(f"wrote {path}")
     if open_:
         typer.launch(str(path))
@@ -126,6 +129,7 @@ def _run(
 ) -> Result:
     """Run with a progress bar, say how it went, exit with 1 if something failed."""
     import farout
+    from farout.study.results import shortened
     from farout.watch import watching
 
     folder = out or Path("runs") / spec.name
@@ -138,6 +142,8 @@ def _run(
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
     typer.echo(f"\n{counts}; in {folder}")
+    for why in shortened(outcome.damaged):
+        typer.echo(f"computed anew: {why}")
     for why in dict.fromkeys(outcome.failed.values()):
         typer.echo(f"failed: {why}", err=True)
     if outcome.failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -17,6 +18,10 @@ from torch import Tensor
 from farout.core import ImageSet, places
 from farout.identity import digest_arrays
 
+MOST_CLASSES = 100_000
+"""Classes of a set: a label is the place of its class, and every class has a name."""
+_ALWAYS_FINE, _EXPANSION = 1 << 30, 100
+"""An array in an .npz file may have so many bytes; a larger one at most so many times those it takes in the file."""
 KNOWN = ("severity", "clean_correct", "success")
 """Arrays of files that tell something of every image."""
 
@@ -40,7 +45,7 @@ class ArraySet(ImageSet):
         self.name = name
         self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
         self.shape = self._images.shape[1:]
-        self.labels = None if labels is None else _counts(labels, len(self._images), f"{name}: labels")
+        self.labels = None if labels is None else _labels(labels, len(self._images), f"{name}: labels")
         self.classes = classes or _numbered(self.labels)
         self.attributes = {
             key: _counts(values, len(self._images), f"{name}: {key}")
@@ -79,7 +84,7 @@ def npz_names(path: Path) -> list[str]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return list(file)
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile, EOFError, NotImplementedError):
         return []
 
 
@@ -87,20 +92,39 @@ def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArrayS
     """A set from an .npz file with `images`, `labels` and what else is `KNOWN`, or `{split}_images` and so on."""
     try:
         return _read_npz(path, split, name or path.stem)
-    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} is damaged or no .npz file ({error}); write it again with numpy.savez") from error
 
 
 def _read_npz(path: Path, split: str, name: str) -> ArraySet:
-    with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:
+    with zipfile.ZipFile(path) as archive, np.load(path, allow_pickle=False) as file:
         prefix = "" if "images" in file else f"{split}_"
         if f"{prefix}images" not in file:
             raise ValueError(
                 f"{path} has the arrays {', '.join(file) or 'none'}; expected 'images' (and 'labels'), "
                 f"or '{split}_images' (and '{split}_labels')"
             )
+        for what in ("images", "labels", *KNOWN):
+            if f"{prefix}{what}" in file:
+                _check_member(archive, f"{prefix}{what}.npy", path)
         images, labels = (file.get(f"{prefix}{what}") for what in ("images", "labels"))
         return ArraySet(images, labels, name=name, known={what: file.get(f"{prefix}{what}") for what in KNOWN})
+
+
+def _check_member(archive: zipfile.ZipFile, member: str, path: Path) -> None:
+    """An error, before any memory is asked for, where an array is not as large as it says, or grows out of nothing."""
+    about = archive.getinfo(member)
+    if about.file_size > max(_ALWAYS_FINE, _EXPANSION * about.compress_size):
+        raise ValueError(
+            f"{path}: {member} takes {about.compress_size:,} bytes in the file and {about.file_size:,} in memory; more "
+            f"than {_EXPANSION} times as many are refused: write it again with numpy.savez, which does not compress"
+        )
+    with archive.open(about) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if math.prod(shape) * dtype.itemsize != about.file_size - file.tell():
+            raise ValueError(f"{path} is damaged: {member} says it holds {dtype} {list(shape)}, and does not")
 
 
 def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
@@ -133,7 +157,19 @@ def _counts(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
         raise ValueError(f"{what}: expected {total} whole numbers, got {array.dtype} of shape {array.shape}")
     if array.size and array.min() < 0:
         raise ValueError(f"{what}: expected whole numbers from 0 on, got {array.min()}")
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{what}: expected whole numbers below 2^63, got {array.max()}")
     return array.astype(np.int64)
+
+
+def _labels(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
+    labels = _counts(values, total, what)
+    if labels.size and labels.max() >= MOST_CLASSES:
+        raise ValueError(
+            f"{what}: {labels.max()} would make {int(labels.max()) + 1:,} classes, and {MOST_CLASSES:,} are the most; "
+            "number the classes from 0 on: numpy.unique(labels, return_inverse=True)[1]"
+        )
+    return labels
 
 
 def _numbered(labels: NDArray[np.int64] | None) -> tuple[str, ...]:

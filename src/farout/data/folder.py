@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -114,7 +115,9 @@ class FolderSet(FileSet):
 
 def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ...]]:
     """The images of a folder: relative paths, labels (None where there are no class folders) and class names."""
-    flat = sorted(entry.name for entry in root.iterdir() if _is_image(entry.name) and entry.is_file())
+    flat = sorted(entry.name for entry in root.iterdir() if _is_image(entry.name) and not entry.is_dir())
+    for name in flat:
+        _check_regular(root / name)
     folders = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
     found = {name: files for name in folders if (files := images_below(root, name))}
     if flat and found:
@@ -135,8 +138,21 @@ def images_below(root: Path, folder: str) -> list[str]:
     found = []
     for place, folders, files in os.walk(root / folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [(Path(place) / file).relative_to(root).as_posix() for file in files if _is_image(file)]
+        images = [Path(place) / file for file in files if _is_image(file)]
+        for image in images:
+            _check_regular(image)
+        found += [image.relative_to(root).as_posix() for image in images]
     return sorted(found)
+
+
+def _check_regular(path: Path) -> None:
+    """An error where reading would never end: a pipe, a device or a link to one."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}); replace or remove it") from error
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path} is called an image and is no file (but a pipe, a device or a folder); remove it")
 
 
 def _is_image(name: str) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from farout.files import sha256
+
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff"})
 """File names that count as images, in any case."""
 
+MOST_PIXELS = 89_478_485
+"""Of one image: a few kilobytes of a file can stand for gigabytes in memory."""
 _ORIENTATION = 0x0112
 _MODES = {1: "L", 3: "RGB"}
 
@@ -43,9 +47,8 @@ def decode(path: Path, side: int | None, channels: int) -> NDArray[np.uint8]:
 
 def probe(path: Path) -> tuple[bytes, int, int]:
     """Hash of the file's bytes, and the upright image's width and height; decodes it to see that it is whole."""
-    data = path.read_bytes()
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(path) as image:
             width, height = image.size
             if image.getexif().get(_ORIENTATION, 1) >= 5:
                 width, height = height, width
@@ -53,10 +56,13 @@ def probe(path: Path) -> tuple[bytes, int, int]:
             _plain(image, 3)
     except _DAMAGE as error:
         raise Unreadable(_reason(error)) from error
-    return hashlib.sha256(data).digest(), width, height
+    return bytes.fromhex(sha256(path.resolve())), width, height
 
 
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, IndexError, Image.DecompressionBombError)
+_DAMAGE = (
+    OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error, MemoryError,
+    Image.DecompressionBombError, Image.DecompressionBombWarning,
+)  # fmt: skip
 """What Pillow raises on damaged files."""
 
 
@@ -66,6 +72,9 @@ def _reason(error: Exception) -> str:
 
 def _plain(image: Image.Image, channels: int) -> Image.Image:
     """Upright, 8 bits, no alpha, gray or RGB."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"has {width} × {height} pixels, and {MOST_PIXELS:,} are the most; save it smaller")
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         image = _from_16_bit(image)

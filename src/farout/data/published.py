@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.data.arrays import ArraySet
+from farout.data.writing.facts import read_facts
 from farout.data.writing.layout import PUBLISHED_NAMES
-from farout.data.writing.manifest import FILE
-from farout.data.writing.whole import read_facts
+from farout.data.writing.manifest import FILE, read_manifest
 from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES
 
@@ -37,7 +37,7 @@ def _array(path: Path) -> NDArray[Any]:
 
 def _severities(path: Path) -> list[int]:
     """What the manifest says, or what the name says: files of the published corruptions hold all five."""
-    if (path.parent / FILE).exists():
-        entries = read_facts(path.parent / FILE).get("shifts", {}).values()
+    if (path.parent / FILE).exists() and "shifts" in read_facts(path.parent / FILE):
+        entries = read_manifest(path.parent)["shifts"].values()
         return next((entry["severities"] for entry in entries if entry["place"] == path.name), [])
     return list(SEVERITIES) if path.stem in {PUBLISHED_NAMES.get(name, name) for name in PUBLISHED["C"]} else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from farout.data.download import cache_folder
 from farout.data.pixels import Unreadable, probe
 from farout.data.progress import track
+from farout.files import whole
 from farout.identity import digest
 
 _VERSION = 1
@@ -81,6 +81,5 @@ def _recall(place: Path, total: int) -> Survey | None:
 
 def _remember(place: Path, known: Survey) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=place.parent, suffix=".part", delete=False) as file:
+    with whole(place) as temporary, temporary.open("wb") as file:
         np.savez(file, hashes=known.hashes, sizes=known.sizes)
-    Path(file.name).replace(place)

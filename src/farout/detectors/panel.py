@@ -298,7 +298,8 @@ class Panel:
         if facts["network"] != digest:
             digests = f"{facts['network'][:12]}…, this one is {digest[:12]}…"
             raise ValueError(f"{path} was fitted with another network (digest {digests})")
-        panel = cls(network, {name: saved.member(spec) for name, spec in facts["detectors"].items()})
+        with saved.reading(path):
+            panel = cls(network, {name: saved.member(spec) for name, spec in facts["detectors"].items()})
         panel.load_state(path)
         return panel
 

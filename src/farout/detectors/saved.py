@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from farout.core import PostHoc, Scores
 from farout.detectors.tuned import Images, Tuned
 from farout.identity import digest_arrays
+from farout.networks.weights import write_tensors
 
 FORMAT = 2
 READABLE = (1, FORMAT)
@@ -40,21 +41,26 @@ def write(path: str | Path, network: str, detectors: Mapping[str, PostHoc], kept
     """Write what a panel has learned; a tensor that is the same in several detectors is written once."""
     found = {f"{name}/{key}": value for name, state in kept.states.items() for key, value in state.items()}
     shared = _shared(found)
-    tensors = {key: value.contiguous().clone() for key, value in found.items() if key not in shared}
+    tensors = {key: value for key, value in found.items() if key not in shared}
     tensors |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in kept.validation.items()}
     facts = {"format": FORMAT, "network": network, "detectors": _identities(detectors), "shared": shared}
+    facts["states"] = {name: sorted(state) for name, state in kept.states.items()}
     facts["tuned"] = {name: tuned.as_json() for name, tuned in kept.tuned.items()}
     facts["learned"] = {name: dataclasses.asdict(images) for name, images in kept.learned.items()}
-    save_file(tensors, str(path), metadata={"farout": json.dumps(facts)})
+    write_tensors(Path(path), tensors, {"farout": json.dumps(facts)})
 
 
 def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.device) -> Kept:
     """What a panel of these detectors has learned; an error where the file is that of others."""
-    with opened(path) as file:
-        facts, mine = facts_of(file.metadata(), path), _identities(detectors)
-        if facts["detectors"] != mine:
-            raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
-        tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    with reading(path), opened(path) as file:
+        return _kept(file, detectors, device, path)
+
+
+def _kept(file: Any, detectors: Mapping[str, PostHoc], device: torch.device, path: str | Path) -> Kept:
+    facts, mine = facts_of(file.metadata(), path), _identities(detectors)
+    if facts["detectors"] != mine:
+        raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
+    tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     validation = {key.removesuffix("//validation"): tensors.pop(key).numpy() for key in list(tensors) if "//" in key}
     tensors = {key: value.to(device) for key, value in tensors.items()}
     tensors |= {key: tensors[first] for key, first in facts.get("shared", {}).items()}
@@ -62,6 +68,8 @@ def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.devic
     for key, value in tensors.items():
         name, _, rest = key.partition("/")
         states[name][rest] = value
+    if any(sorted(states[name]) != keys for name, keys in facts.get("states", {}).items()):
+        raise ValueError(f"{path} is a damaged panel: tensors are missing; fit it again")
     tuned = {name: Tuned.from_json(one) for name, one in facts.get("tuned", {}).items()}
     return Kept(states, validation, tuned, {name: Images(**one) for name, one in facts.get("learned", {}).items()})
 
@@ -78,10 +86,27 @@ def facts_of(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any
     """The facts that a saved panel carries beside its tensors."""
     if not metadata or "farout" not in metadata:
         raise ValueError(f"{path} is not a saved panel")
-    facts: dict[str, Any] = json.loads(metadata["farout"])
-    if facts["format"] not in READABLE:
+    try:
+        facts: dict[str, Any] = json.loads(metadata["farout"])
+        told = {key: facts[key] for key in ("format", "network", "detectors")}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} is a damaged panel ({type(error).__name__}: {error}); fit it again") from error
+    if told["format"] not in READABLE:
         raise ValueError(f"{path} has format {facts['format']}, this version reads formats up to {FORMAT}")
+    if not isinstance(told["network"], str) or not isinstance(told["detectors"], dict):
+        raise ValueError(f"{path} is a damaged panel: it does not say of which network and detectors; fit it again")
     return facts
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Raise what a damaged panel leads to as a ValueError that names the file."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except (SafetensorError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"{path} is a damaged panel ({type(error).__name__}: {error}); fit it again") from error
 
 
 def member(spec: dict[str, Any]) -> PostHoc:

@@ -39,6 +39,8 @@ def overlap(inliers: ArrayLike, outliers: ArrayLike) -> float:
 
 def _normalize(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
+    if high / 2 - low / 2 > np.finfo(np.float64).max / 2:  # the span would overflow
+        x, y, low, high = x / 2, y / 2, low / 2, high / 2
     span = high - low if high > low else 1.0
     return (x - low) / span, (y - low) / span
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from farout.core import Head
@@ -14,6 +15,7 @@ from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.training import accuracy, train
 from farout.networks.weights import load_weights, save_weights
+from farout.registry import unknown
 from farout.rng import seed_of
 
 __all__ = [
@@ -60,6 +62,10 @@ def create(
     mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
         (of images with one channel 0.5).
     """
+    if not isinstance(name, str):
+        raise unknown("network", name, names())
+    if not all(isinstance(number, int | np.integer) for number in (classes, side, channels)):
+        raise TypeError(f"classes, side and channels must be whole numbers, got {classes!r}, {side!r}, {channels!r}")
     maker = None if name.startswith(timm_bridge.PREFIX) else NETWORKS[name]
     if pretrained:
         classes = timm_bridge.pretrained_classes(name, classes, channels)

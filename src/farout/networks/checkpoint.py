@@ -12,6 +12,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from farout.files import present
+from farout.identity import bytes_of, digest_arrays
 from farout.networks.weights import write_tensors
 
 KEY = "farout"
@@ -63,7 +65,7 @@ def save(path: Path, identity: str, network: nn.Module, optimizer: torch.optim.O
         momentum = optimizer.state[parameter].get("momentum_buffer") if parameter in optimizer.state else None
         if momentum is not None:
             tensors[f"momentum/{name}"] = momentum
-    header = {"identity": identity, "history": dataclasses.asdict(standing.history)}
+    header = {"identity": identity, "history": dataclasses.asdict(standing.history), "content": _content(tensors)}
     write_tensors(path, tensors, {KEY: json.dumps(header)})
 
 
@@ -87,10 +89,18 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Header and tensors; None where there is no file, or one that training did not write."""
+    """Header and tensors; None where there is no file, a damaged one, or one that training did not write."""
     try:
+        if not present(path):
+            return None
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})[KEY])
-            return header, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (FileNotFoundError, SafetensorError, KeyError, ValueError):
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError):
         return None
+    return (header, tensors) if isinstance(header, dict) and header.get("content") == _content(tensors) else None
+
+
+def _content(tensors: Mapping[str, Tensor]) -> str:
+    """Checksum of the tensors: training does not go on from damaged ones."""
+    return digest_arrays((key, bytes_of(value)) for key, value in sorted(tensors.items()))

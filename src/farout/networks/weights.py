@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
+
+from farout.files import whole
 
 Loaded = TypeVar("Loaded", bound=nn.Module)
 
@@ -32,6 +31,7 @@ def load_weights(network: Loaded, path: str | Path) -> Loaded:
     own = network.state_dict()
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
     _check(own, counters | tensors, Path(path))
+    _check_numbers(own, counters | tensors, Path(path))
     network.load_state_dict(counters | tensors)
     return network
 
@@ -44,7 +44,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return dict(safetensors.torch.load_file(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except Exception as error:  # damaged files make both readers raise almost anything
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise ValueError(
             f"{path} cannot be read as weights ({reason}). Expected a safetensors file, or a file that torch.save made "
@@ -63,21 +63,13 @@ def _tensors_of(content: object, path: Path) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file under a temporary name, sync it, rename it."""
+    """Write a safetensors file atomically."""
     copies = {
         key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()
     }
-    content = safetensors.torch.save(copies, dict(metadata))
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as temporary:
+        safetensors.torch.save_file(copies, temporary, dict(metadata))
 
 
 def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
@@ -112,6 +104,26 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> 
             "farout attack --classes 10); where its features are all that is read, one of timm's can do without a "
             "classifier (classes=0, in a study classes: 0)"
         )
+
+
+def _check_numbers(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:
+    """An error where weights are no floating-point numbers, or counters no integers."""
+    kinds = [f"{key} {got[key].dtype}" for key in own if _kind(got[key]) != _kind(own[key])]
+    if kinds:
+        raise ValueError(f"{path} has numbers of another kind than the network: {_some(kinds)}; expected floats")
+    if unknown := [key for key in own if got[key].is_floating_point() and bool(got[key].isnan().any())]:
+        raise ValueError(f"{path} has NaN in {_some(unknown)}; the training that wrote it has diverged")
+
+
+def _kind(tensor: Tensor) -> str:
+    if tensor.layout != torch.strided:
+        return str(tensor.layout)
+    if tensor.is_floating_point():
+        return "float"
+    return "integer" if tensor.dtype in _INTEGERS else str(tensor.dtype)
+
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _some(names: Iterable[str]) -> str:

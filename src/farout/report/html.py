@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from farout.files import write_text
 from farout.protocols.summary import (
     Bars,
     Curves,
@@ -57,9 +57,7 @@ def write_report(results: Results, path: Path) -> Path:
     if path.suffix != ".html":
         path = path / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    temporary.write_text(render(results), encoding="utf-8")
-    temporary.replace(path)
+    write_text(path, render(results))
     write_tables(tables(results), path.parent / ("tables" if path.stem == "report" else f"{path.stem}_tables"))
     return path
 

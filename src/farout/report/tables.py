@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from farout.files import make_folder, write_text
 from farout.protocols import PROTOCOLS
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import reason
 from farout.study.results import Results
+from farout.study.spec import ProtocolSpec
 
 SHOWN = 5
 """Reasons of failures that a text names."""
@@ -20,7 +23,19 @@ SHOWN = 5
 @lru_cache(maxsize=1)  # a report is written from the summaries that were printed before
 def summaries(results: Results) -> dict[str, Summary]:
     """What every protocol of the run makes of the scores that were there when `results` was opened."""
-    return {spec.name: PROTOCOLS.create(spec.name, **spec.params).summarise(results) for spec in results.protocols}
+    return {spec.name: _summary(spec, results) for spec in results.protocols}
+
+
+def _summary(spec: ProtocolSpec, results: Results) -> Summary:
+    try:
+        return PROTOCOLS.create(spec.name, **spec.params).summarise(results)
+    except (KeyError, IndexError, AttributeError) as error:
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(
+            f"{results.store.root} does not hold what {spec.name} reads ({type(error).__name__}: {error}); is its "
+            "plan.json the one that `farout run` wrote? The same run command writes it again"
+        ) from error
 
 
 def tables(results: Results) -> list[Table]:
@@ -68,17 +83,32 @@ def readable(frame: pd.DataFrame) -> pd.DataFrame:
 
 def write_tables(found: list[Table], folder: Path) -> list[Path]:
     """Every table as CSV (all digits) and LaTeX (as printed)."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, folder.parent)
     writers: dict[str, Callable[[Table], str]] = {
-        "csv": lambda table: table.frame.to_csv(index=False),
+        "csv": lambda table: _no_formulas(table.frame).to_csv(index=False),
         "tex": lambda table: latex(table),
     }
     paths = []
     for table in found:
         for suffix, write in writers.items():
             paths.append(folder / f"{table.name}.{suffix}")
-            paths[-1].write_text(write(table), encoding="utf-8")
+            write_text(paths[-1], write(table), folder.parent)
     return paths
+
+
+def _no_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame as spreadsheets show it: text that they would run as a formula starts with an apostrophe."""
+    return frame.rename(columns=_as_text).map(_as_text)
+
+
+def _as_text(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "−", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def latex(table: Table) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 
 from farout.core import chunks
 from farout.data.arrays import as_bytes
-from farout.data.writing.whole import read_facts, write_facts, write_npz
+from farout.data.writing.array_files import write_npz
+from farout.data.writing.facts import read_facts
+from farout.files import below, present, write_json
 from farout.study.attacked import AttackedImages, AttackedSet
 from farout.study.attacking import AttackCell
 from farout.study.engines.run import run
@@ -27,16 +29,16 @@ def write(
     if out.is_file():
         raise ValueError(f"{out} is a file; expected a folder for the set with --out")
     target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
-    store = Store(out / f".{cell.attack.name}.unfinished")
-    if target.exists() or manifest.exists():
-        facts = read_facts(manifest) if manifest.exists() else {}
+    store = Store(below(out / f".{cell.attack.name}.unfinished"))
+    if present(target) | present(manifest):
+        facts = read_facts(manifest) if present(manifest) else {}
         if facts.get("id") != cell.id:
             other = ", ".join(key for key, value in _identity(cell).items() if facts.get(key) != value)
             raise ValueError(
                 f"{target} holds another set (other {other or 'version'}; see {manifest.name}); choose another folder "
                 "with --out"
             )
-        if target.exists():
+        if present(target) and facts.keys() >= _SHOWN:
             store.remove()  # a call that was killed may have left it
             return facts
     with store.open().lock():
@@ -46,10 +48,14 @@ def write(
         images = AttackedImages(cell, rounded=True).open(store)
         assert isinstance(images, AttackedSet)
         facts = _facts(cell, images)
-        write_facts(manifest, facts)
+        write_json(manifest, facts)
         _write(target, images)  # last: once it is there, the set is whole
     store.remove()
     return facts
+
+
+_SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
+"""What people are told of the set."""
 
 
 def _identity(cell: AttackCell) -> dict[str, Any]:

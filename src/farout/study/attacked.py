@@ -60,7 +60,7 @@ class AttackedSet(ImageSet):
         if source.rounded:
             known = self.attributes
             self.attributes = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
-        self._images = np.load(store.path(cell) / IMAGES, mmap_mode="r")
+        self._images = np.load(store.file(cell, IMAGES), mmap_mode="r")
         self._rounded = source.rounded
 
     def __len__(self) -> int:

@@ -99,7 +99,7 @@ class FitCell(Cell):
     def fitted(self, store: Store, network: Network) -> Panel:
         """The detector as fitted by this cell."""
         panel = self.panel(network)
-        panel.load_state(store.path(self.id) / STATE)
+        panel.load_state(store.file(self.id, STATE))
         return panel
 
 

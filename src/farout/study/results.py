@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ValidationError
 
+from farout.files import present, read_json, write_json
 from farout.study.cell import Cell, Entry
+from farout.study.records import is_plain
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
 
 PLAN = "plan.json"
 FORMAT = 3
+
+
+SHOWN = 5
+"""Damaged files that are named."""
+
+
+def _cell_name(name: str) -> str:
+    if not is_plain(name):
+        raise ValueError(f"{name!r} is no identity of a result")
+    return name
 
 
 class Row(NamedTuple):
@@ -39,7 +52,7 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
     facts["notes"] = [*study.notes, *_told(study)]
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    store.put_json(PLAN, {"format": FORMAT, "rows": rows, **facts})
+    write_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
 
 
 def _told(study: Study) -> list[str]:
@@ -61,18 +74,24 @@ class Results:
     def __init__(self, root: str | Path) -> None:
         self.store = Store(root)
         path = self.store.root / PLAN
-        if not path.is_file():
+        if not path.parent.is_dir() or not present(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
         plan = _read(path)
-        self.name: str = plan["name"]
-        self.budget: str = plan["budget"]
-        self.protocols = [ProtocolSpec(**protocol) for protocol in plan["protocols"]]
-        self.cuts: list[str] = plan["cuts"]
+        self.name = plan.name
+        self.budget = plan.budget
+        self.protocols = plan.protocols
+        self.cuts = plan.cuts
         """What the budget left out."""
-        self.notes: list[str] = plan["notes"]
+        self.spec = plan.spec
+        self.rows = [Row(**row.model_dump()) for row in plan.rows]
+        self.notes = [*plan.notes, *self.damaged]
         """What else people must know to read the results right."""
-        self.spec: Any = plan["spec"]
-        self.rows = [Row(**row) for row in plan["rows"]]
+
+    @cached_property
+    def damaged(self) -> list[str]:
+        """The damaged files of the run, which are read as if they were missing."""
+        cells = dict.fromkeys(cell for row in self.rows for cell in (*row.requires, row.cell))
+        return shortened([why for cell in cells if (why := self.store.damaged(cell))])
 
     def done(self, protocol: str) -> list[Row]:
         """The protocol's rows that have a result."""
@@ -109,11 +128,41 @@ class Results:
         return self.store.column(row.cell, f"attribute:{name}")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def shortened(damaged: Sequence[str]) -> list[str]:
+    """Return the first few lines on damaged files, and how many more there are."""
+    more = len(damaged) - SHOWN
+    return [*damaged[:SHOWN], *([f"{more:,} more damaged results"] if more > 0 else [])]
+
+
+class _Row(BaseModel):
+    protocol: str
+    cell: Annotated[str, AfterValidator(_cell_name)]
+    title: str
+    tags: dict[str, str]
+    requires: list[Annotated[str, AfterValidator(_cell_name)]]
+
+
+class _Plan(BaseModel):
+    """What a plan file must hold."""
+
+    format: int
+    name: str
+    budget: str
+    spec: Any
+    cuts: list[str]
+    notes: list[str]
+    protocols: list[ProtocolSpec]
+    rows: list[_Row]
+
+
+def _read(path: Path) -> _Plan:
+    plan = read_json(path)
+    known = plan.get("format") if isinstance(plan, dict) else None
+    if type(known) is int and known != FORMAT:
+        raise ValueError(f"{path} has format {known}, this version reads format {FORMAT}; run it again")
     try:
-        plan: dict[str, Any] = json.loads(path.read_text())
-        if plan["format"] == FORMAT:
-            return plan
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is damaged ({error}); the same run command writes it again") from error
-    raise ValueError(f"{path} has format {plan['format']}, this version reads format {FORMAT}; run it again")
+        return _Plan.model_validate(plan)
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{'.'.join(map(str, first['loc'])) or 'plan'}: {first['msg']}"
+        raise ValueError(f"{path} is damaged ({why}); the same run command writes it again") from None

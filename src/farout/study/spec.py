@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -24,14 +24,24 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from farout.data.arrays import npz_names
+from farout.data.arrays import MOST_CLASSES, npz_names
 from farout.data.catalog import DATASETS, split_folders
+from farout.files import opened
 from farout.registry import unknown
+from farout.study.yaml_files import LARGEST, load
 
 Budget = Literal["quick", "standard", "full"]
 BUDGETS: tuple[Budget, ...] = ("quick", "standard", "full")
 
 T = TypeVar("T")
+MOST = 1000
+"""Outlier sets, networks, detectors or seeds of a study: more would take years, or are a slip."""
+MOST_MEMBERS = 100
+"""Networks of an ensemble."""
+MOST_PIXELS = 4096
+"""Side of the images a network takes."""
+Label = Annotated[str, Field(min_length=1)]
+"""What tables call a thing."""
 
 
 class Spec(BaseModel):
@@ -61,7 +71,7 @@ class DataSpec(Spec):
     name: str = Field(min_length=1)
     split: str = "test"
     limit: PositiveInt | None = None
-    label: str | None = None
+    label: Label | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -127,9 +137,9 @@ class TrainSpec(Spec):
     """How a network is trained before the study; every field goes into the network's identity."""
 
     epochs: PositiveInt = 100
-    lr: float = 0.1
-    batch: PositiveInt = 128
-    weight_decay: float = 5e-4
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
+    batch: Annotated[int, Field(ge=2)] = 128
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5e-4
     schedule: Literal["cosine", "step"] = "cosine"
     augment: Literal["crop_flip", "none"] = "crop_flip"
 
@@ -143,17 +153,19 @@ class NetworkSpec(Spec):
     Several files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
     """
 
-    name: str
-    label: str | None = None
-    weights: WeightsFile | Annotated[tuple[WeightsFile, ...], Field(min_length=2)] | None = None
-    members: Annotated[int, Field(ge=2)] | None = None
+    name: str = Field(min_length=1)
+    label: Label | None = None
+    weights: WeightsFile | Annotated[tuple[WeightsFile, ...], Field(min_length=2, max_length=MOST_MEMBERS)] | None = (
+        None
+    )
+    members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
     pretrained: bool = False
     train: TrainSpec | None = None
     mean: tuple[float, ...] | None = None
     """Normaliser; None = 0.5, or what timm's weights saw of a network that timm builds."""
     std: tuple[float, ...] | None = None
-    side: PositiveInt | None = None
-    classes: NonNegativeInt | None = None
+    side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
+    classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
 
     @model_validator(mode="after")
@@ -190,7 +202,7 @@ class NamedSpec(Spec):
 class DetectorSpec(NamedSpec):
     """A detector or an adapter by name with its parameters: {name: knn, k: 10}, {name: onnx, path: mine.onnx}."""
 
-    label: str | None = None
+    label: Label | None = None
 
     @field_validator("params")
     @classmethod
@@ -232,7 +244,7 @@ def _folder_name(name: str) -> str:
 
 
 def _distinct(items: list[T]) -> list[T]:
-    twice = [item for item in dict.fromkeys(items) if items.count(item) > 1]
+    twice = [item for item, times in Counter(items).items() if times > 1]
     if twice:
         raise ValueError(f"{', '.join(map(str, twice))} stands there twice")
     return items
@@ -248,13 +260,15 @@ class StudySpec(Spec):
 
     name: Annotated[str, AfterValidator(_folder_name)]
     inliers: InlierSplits
-    outliers: list[Data] = Field(default_factory=list)
-    networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list)
-    detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1)
+    outliers: list[Data] = Field(default_factory=list, max_length=MOST)
+    networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list, max_length=MOST)
+    detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1, max_length=MOST)
     protocols: Annotated[list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_distinct_names)] = (
         Field(default=[ProtocolSpec(name="clean")], min_length=1)
     )
-    seeds: Annotated[list[int], AfterValidator(_distinct)] = Field(default=[0], min_length=1)
+    seeds: Annotated[list[NonNegativeInt], AfterValidator(_distinct)] = Field(
+        default=[0], min_length=1, max_length=MOST
+    )
     budget: Budget = "standard"
     validation_outliers: Data | None = None
     """What supervised detectors (mds_layers) learn from, at most as many as a budget has validation images; never among
@@ -265,8 +279,9 @@ class StudySpec(Spec):
         """A study from a YAML file; paths in it are relative to the file."""
         path = Path(path)
         try:
-            value = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            with opened(path.resolve()) as file:
+                value = load(file.read(4 * LARGEST).decode("utf-8"))
+        except (OSError, ValueError) as error:
             raise ValueError(f"cannot read the study {path}: {error}") from error
         if not isinstance(value, dict):
             raise ValueError(f"the study {path} must be a mapping (name:, inliers:, …), got {type(value).__name__}")
@@ -288,19 +303,13 @@ class StudySpec(Spec):
         return self.model_copy(update={"detectors": left})
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader, which also refuses a key that is given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
 def _problems(error: ValidationError) -> str:
-    return "\n".join(f"  {'.'.join(map(str, e['loc'])) or 'study'}: {_problem(e)}" for e in error.errors())
+    return "\n".join(f"  {_place(e) or 'study'}: {_problem(e)}" for e in error.errors())
+
+
+def _place(error: ErrorDetails) -> str:
+    """Where the problem is, without pydantic's names of the types that it tried."""
+    return ".".join(part for part in map(str, error["loc"]) if "[" not in part)
 
 
 def _problem(error: ErrorDetails) -> str:

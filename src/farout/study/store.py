@@ -4,15 +4,16 @@ cells/<id>/    record.json, and what the cell made: scores.parquet, state.safete
 partial/<id>/  finished chunks of work that is not finished; gone once it is
 failures/<id>.json   why a cell failed last time; gone once it succeeds
 running/       what each process of the run is computing; gone once it ends
+
+A record tells the checksum of every file, and its own; a part has its checksum in its name. All are proven before they
+are read. The folder may come from somebody else: nothing in it is reached through a symbolic link.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,24 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from farout.data.writing.whole import sync
+from farout.files import (
+    UnsafePath,
+    below,
+    hidden,
+    lock,
+    make_folder,
+    present,
+    read_json,
+    remove_hidden,
+    remove_tree,
+    whole_folder,
+    write_json,
+)  # fmt: skip
+from farout.study.records import RECORD, Damaged, is_plain, prove, seal, sealed, write_record
 
 Arrays = Mapping[str, NDArray[Any]]
+SCORES = "scores.parquet"
+"""The file of per-image columns."""
 
 
 class StoreError(OSError):
@@ -41,11 +57,14 @@ class Store:
     def open(self) -> Store:
         """Make the folders and prove that they can be written, before any long work."""
         try:
+            self.root.mkdir(parents=True, exist_ok=True)
             for name in ("cells", "partial", "failures", "running"):
-                (self.root / name).mkdir(parents=True, exist_ok=True)
-            probe = self.root / f".probe-{uuid.uuid4().hex}"
+                make_folder(self.root / name, self.root)
+            probe = hidden(self.root / "probe")
             probe.write_bytes(b"farout")
             probe.unlink()
+        except UnsafePath:
+            raise
         except OSError as error:
             raise StoreError(
                 f"cannot write results to {self.root}: {error.strerror or error}; choose another folder with --out"
@@ -55,15 +74,10 @@ class Store:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the store for one run; the lock goes with the process, however it ends."""
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system
-            yield
-            return
-        with (self.root / ".lock").open("a+") as file:
+        with ExitStack() as stack:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+                stack.enter_context(lock(self.root / ".lock"))
+            except BlockingIOError as error:
                 raise StoreError(
                     f"another run is writing to {self.root}; wait for it or choose another folder with --out"
                 ) from error
@@ -72,37 +86,57 @@ class Store:
 
     def _sweep(self) -> None:
         """Remove what runs that were killed had not finished writing."""
-        for place in (".*-????????????????????????????????", "cells/.*", "failures/.*", "partial/*/.*"):
-            for path in self.root.glob(place):
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        partial = self.root / "partial"
+        works = sorted(path for path in below(partial).iterdir() if below(path).is_dir())
+        for folder in (self.root, self.root / "cells", self.root / "failures", *works):
+            remove_hidden(folder, self.root)
 
     # Records
 
     def has(self, cell: str) -> bool:
-        """Is there a result, with all its files? What a damaged disk has left of one is as good as none."""
+        """Return True where there is a whole result: record and files as they were written."""
+        return present(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
+
+    def damaged(self, cell: str) -> str | None:
+        """Return which file of a record is damaged and why; None where there is no record, or a whole one."""
         try:
-            files = self.facts(cell)["files"]
-            return all((self.path(cell) / name).stat().st_size == size for name, size in files.items())
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            return False
+            self.facts(cell)
+        except Damaged as error:
+            return str(error)
+        except FileNotFoundError:
+            return None
+        return None
 
     def path(self, cell: str) -> Path:
         """The folder of a cell's record."""
-        return self.root / "cells" / cell
+        return below(self.root / "cells" / _plain(cell), self.root)
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
         """Write a record: `facts` and the files that the functions make. All of it appears at once."""
-        with self._staged(self.path(cell)) as folder:
-            for name, make in files.items():
-                make(folder / name)
-            sizes = {name: (folder / name).stat().st_size for name in files}
-            (folder / "record.json").write_text(json.dumps({**facts, "files": sizes}, indent=1, sort_keys=True))
-        (self.root / "failures" / f"{cell}.json").unlink(missing_ok=True)
+        try:
+            with whole_folder(self.path(cell), self.root) as folder:
+                for name, make in files.items():
+                    make(folder / name)
+                write_record(folder, facts, files)
+        except UnsafePath:
+            raise
+        except OSError as error:
+            raise StoreError(
+                f"cannot write results to {self.root}: {error}; what was finished is kept, and the same command goes "
+                "on from there once there is room"
+            ) from error
+        if present(failure := self._failure(cell), self.root):
+            failure.unlink()
 
     def facts(self, cell: str) -> dict[str, Any]:
-        """The small facts of a record."""
-        facts: dict[str, Any] = json.loads((self.path(cell) / "record.json").read_text())
-        return facts
+        """The small facts of a record, all of which is proven to be whole."""
+        return prove(self.path(cell), self.root)
+
+    def file(self, cell: str, name: str) -> Path:
+        """A file of a record, proven to be whole; FileNotFoundError where the record has none of that name."""
+        if name not in self.facts(cell)["files"]:
+            raise FileNotFoundError(f"the result in {self.path(cell)} has no {name}")
+        return self.path(cell) / name
 
     def scores(self, cell: str) -> NDArray[np.float64]:
         """The per-image scores of a record."""
@@ -110,113 +144,115 @@ class Store:
 
     def columns(self, cell: str) -> list[str]:
         """The per-image columns of a record."""
-        names: list[str] = pq.read_schema(self.path(cell) / "scores.parquet").names
+        names: list[str] = self._table(cell, pq.read_schema).names
         return names
 
     def column(self, cell: str, name: str) -> NDArray[Any]:
         """One per-image column of a record."""
-        table = pq.read_table(self.path(cell) / "scores.parquet", columns=[name])
+        table = self._table(cell, partial(pq.read_table, columns=[name]))
+        if name not in table.column_names:
+            raise Damaged(self.path(cell) / SCORES, f"it has no column {name!r}")
         column: NDArray[Any] = table.column(name).to_numpy()
         return column
 
+    def _table(self, cell: str, read: Callable[[Path], Any]) -> Any:
+        path = self.file(cell, SCORES)
+        try:
+            return read(path)
+        except (pa.ArrowException, OSError) as error:
+            raise Damaged(path, str(error)) from error
+
     def arrays(self, cell: str, file: str) -> dict[str, NDArray[Any]]:
         """The arrays in one safetensors file of a record; none where there is no such file."""
-        path = self.path(cell) / file
-        return dict(load_file(path)) if path.exists() else {}
+        try:
+            return dict(load_file(self.file(cell, file)))
+        except FileNotFoundError:
+            return {}
+        except SafetensorError as error:
+            raise Damaged(self.path(cell) / file, str(error)) from error
 
     # Parts of unfinished work
 
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Keep the results of some chunks of unfinished work."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
-        array_file(flat)(temporary)
-        sync([temporary])
-        temporary.rename(temporary.with_name(f"part-{uuid.uuid4().hex}.safetensors"))
+        seal(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """The kept chunks of unfinished work with their results; a damaged part is as good as none."""
-        for path in sorted((self.root / "partial" / work).glob("part-*.safetensors")):
+        for path in sealed(self._partial(work), "part", self.root):
             results: dict[str, dict[str, NDArray[Any]]] = {}
-            try:
-                arrays = load_file(path)
-            except (OSError, SafetensorError):
-                path.unlink(missing_ok=True)
-                continue
-            for name, value in arrays.items():
+            for name, value in (_loaded(path) or {}).items():
                 chunk, _, key = name.partition("/")
                 results.setdefault(chunk, {})[key] = value
             yield from results.items()
 
     def has_parts(self, work: str) -> bool:
         """Has an earlier run kept chunks of this work?"""
-        return any((self.root / "partial" / work).glob("part-*.safetensors"))
+        return any(True for _ in sealed(self._partial(work), "part", self.root))
 
     def scratch(self, work: str) -> Path:
         """A folder for what unfinished work keeps for itself (a training's checkpoint)."""
-        folder = self.root / "partial" / work
-        folder.mkdir(exist_ok=True)
-        return folder
+        return make_folder(self._partial(work), self.root)
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
         """Keep what a chunk of unfinished work has come to; it takes the place of what was kept by that name."""
-        temporary = self.scratch(work) / f".{uuid.uuid4().hex}"
-        array_file(arrays)(temporary)
-        sync([temporary])
-        temporary.replace(temporary.with_name(f"{name}.safetensors"))
+        new = seal(self.scratch(work), name, array_file(arrays))
+        for path in sealed(self._partial(work), name, self.root):
+            if path != new:
+                path.unlink()
 
     def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
         """What `keep` kept by that name; None where there is nothing, or nothing whole."""
-        try:
-            return dict(load_file(self.root / "partial" / work / f"{name}.safetensors"))
-        except (OSError, SafetensorError):
-            return None
+        newest = max(
+            sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
+        )
+        return None if newest is None else _loaded(newest)
 
     def forget(self, work: str) -> None:
         """Drop the parts of work that is finished."""
-        shutil.rmtree(self.root / "partial" / work, ignore_errors=True)
+        remove_tree(self._partial(work), self.root)
+
+    def _partial(self, work: str) -> Path:
+        return below(self.root / "partial" / _plain(work), self.root)
 
     def running(self) -> Path:
         """The folder of activity notes, one per process of a run."""
-        return self.root / "running"
+        return make_folder(self.root / "running", self.root)
 
     # Failures
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; it is tried again next time."""
-        self.put_json(f"failures/{cell}.json", facts)
+        write_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
-        """Why a cell failed last time, if it did."""
-        path = self.root / "failures" / f"{cell}.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        """Why a cell failed last time, if it did and that can be read."""
+        try:
+            facts = read_json(self._failure(cell), self.root)
+        except (FileNotFoundError, ValueError):
+            return None
+        return facts if isinstance(facts, dict) and isinstance(facts.get("traceback"), str) else None
 
-    def put_json(self, name: str, value: Any) -> None:
-        """Write a JSON file whole or not at all."""
-        target = self.root / name
-        temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
-        temporary.write_text(json.dumps(value, indent=1, sort_keys=True))
-        sync([temporary])
-        temporary.replace(target)
+    def _failure(self, cell: str) -> Path:
+        return self.root / "failures" / f"{_plain(cell)}.json"
 
     def remove(self) -> None:
         """Delete the folder and all there is in it."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        remove_tree(self.root)
 
-    @contextmanager
-    def _staged(self, target: Path) -> Iterator[Path]:
-        """A temporary folder that becomes `target` if all goes well and vanishes if not."""
-        temporary = target.with_name(f".{target.name}-{uuid.uuid4().hex}")
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            sync([*temporary.iterdir(), temporary])
-            if target.exists():  # an older run got here first: same identity, same result
-                shutil.rmtree(target)
-            temporary.rename(target)
-            sync([target.parent])
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+
+def _plain(name: str) -> str:
+    if not is_plain(name):
+        raise UnsafePath(f"{name!r} is no name of a result")
+    return name
+
+
+def _loaded(path: Path) -> dict[str, NDArray[Any]] | None:
+    try:
+        return dict(load_file(path))
+    except SafetensorError:
+        return None
 
 
 def score_table(columns: Arrays) -> Callable[[Path], None]:

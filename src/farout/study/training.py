@@ -152,5 +152,5 @@ class TrainedNetwork(NetworkSource):
 
     def build(self, store: Store) -> Network:
         network = self.cell.untrained()
-        load_weights(network, store.path(self.cell.id) / WEIGHTS)
+        load_weights(network, store.file(self.cell.id, WEIGHTS))
         return network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.core import ImageSet
+from farout.data.writing.array_files import write_npy, write_npz
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, Pixels, Sink
-from farout.data.writing.whole import has_size, hidden, sync, whole, write_npy, write_npz
+from farout.files import has_size, hidden, opened, present, sync, whole
 from farout.shifts.corruption import SEVERITIES
 
 _PIECE = 1 << 20
@@ -31,9 +33,9 @@ class Arrays(Layout):
         return f"{group.place}.{self.form}"
 
     def missing(self, group: Group) -> list[Job]:
-        if self._target(group).exists():
+        if present(self._target(group)):
             return []
-        wanted = [part for part in group.parts if not has_size(self._part(group, part[0]), self.size)]
+        wanted = [part for part in group.parts if not has_size(self._part(group, part[0]), self.size, self.folder)]
         return [Job(group, number, shift, np.arange(len(self.images))) for number, shift in wanted]
 
     def begin(self, job: Job) -> None:
@@ -55,7 +57,7 @@ class Arrays(Layout):
         target, parts = self._target(group), [self._part(group, number) for number, _ in group.parts]
         if self.form == "npy":
             self._write_labels()
-        if target.exists():
+        if present(target):
             return
         channels, height, width = self.images.shape
         shape = (len(parts) * len(self.images), height, width, channels)
@@ -72,7 +74,7 @@ class Arrays(Layout):
     def _write_labels(self) -> None:
         """Five times the labels, as in CIFAR-10-C; they serve all files, whose severities they repeat for."""
         path = self.folder / "labels.npy"
-        if self.images.labels is not None and not path.exists():
+        if self.images.labels is not None and not present(path):
             with whole(path) as temporary, temporary.open("wb") as file:
                 np.save(file, np.tile(self.images.labels, len(SEVERITIES)))
 
@@ -88,13 +90,13 @@ class Arrays(Layout):
 
 def _put(path: Path, start: int, pixels: Pixels) -> None:
     """Write pixels into a file. Not through a map: a full disk then is an error and no end of the process."""
-    with path.open("r+b") as file:
+    with opened(path, flags=os.O_RDWR) as file:
         file.seek(start)
         file.write(pixels.tobytes())
 
 
 def _blocks(parts: Sequence[Path]) -> Iterator[bytes]:
     for part in parts:
-        with part.open("rb") as file:
+        with opened(part) as file:
             while block := file.read(_PIECE):
                 yield block

@@ -13,7 +13,9 @@ from PIL import Image
 from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.drawn import Drawn
-from farout.data.writing.whole import all_whole, read_facts, whole, write_facts, write_npz
+from farout.data.writing.array_files import write_npz
+from farout.data.writing.facts import read_facts
+from farout.files import all_whole, below, make_folder, present, whole, write_json
 
 Format = Literal["png", "npz"]
 Progress = Callable[[int], None]
@@ -36,19 +38,19 @@ def export(images: Drawn, path: Path, form: Format = "png", progress: Progress =
 def _claim(images: Drawn, path: Path) -> None:
     """Say what lies here; an error where something else does, or where nothing says what it is."""
     manifest = _beside(path, "json")
-    if manifest.exists():
+    if present(manifest):
         if read_facts(manifest).get("fingerprint") != images.fingerprint:
             raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
     else:
         _check_unused(path)
     facts = {"name": images.name, "images": len(images), "side": images.side, "fingerprint": images.fingerprint}
-    write_facts(manifest, facts)
+    write_json(manifest, facts)
 
 
 def _check_unused(path: Path) -> None:
     """The manifest comes first, so where there is none, nothing else is ours."""
-    taken = [file for file in (_beside(path, "npz"), _beside(path, "parquet")) if file.exists()]
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    taken = [file for file in (_beside(path, "npz"), _beside(path, "parquet")) if present(file)]
+    if below(path).exists() and not (path.is_dir() and not any(path.iterdir())):
         taken.append(path)
     if taken:
         raise ValueError(
@@ -60,11 +62,11 @@ def _check_unused(path: Path) -> None:
 def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
     names = images.attributes["class"]
     for name in np.unique(names):
-        (path / str(name)).mkdir(parents=True, exist_ok=True)
+        make_folder(path / str(name), path.parent)
     for part in chunks(len(images)):
         files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
-        missing = [index for index, file in files.items() if not file.exists()]
-        with all_whole([files[index] for index in missing]) as temporary:
+        missing = [index for index, file in files.items() if not present(file, path.parent)]
+        with all_whole([files[index] for index in missing], path.parent) as temporary:
             for file, pixels in zip(temporary, _pixels(images, missing), strict=True):
                 Image.fromarray(pixels).save(file, format="png")
         progress(part.stop - part.start)
@@ -74,7 +76,7 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
 def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
     """One chunk in memory at a time, however large the file; it appears when it is whole."""
     target = _beside(path, "npz")
-    if target.exists():
+    if present(target):
         progress(len(images))
         return target
     channels, height, width = images.shape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
@@ -14,7 +13,7 @@ from PIL import Image
 
 from farout.core import ImageSet
 from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
-from farout.data.writing.whole import all_whole, is_hidden
+from farout.files import all_whole, files_in, is_hidden, make_folder
 
 QUALITY = 85
 """Of JPEG files, as in the published sets of 64 and 224 px."""
@@ -29,17 +28,17 @@ class Files(Layout):
     def missing(self, group: Group) -> list[Job]:
         jobs = []
         for number, shift in group.parts:
-            there = _there(self._folder(group, number))
+            there = _there(self._folder(group, number), self.folder)
             rows = [row for row, file in enumerate(self.files) if file not in there]
             jobs.append(Job(group, number, shift, np.array(rows, np.int64)))
         return [job for job in jobs if job.left]
 
     def begin(self, job: Job) -> None:
         for folder in {self._path(job, row).parent for row in job.rows}:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder, self.folder)
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
-        return partial(_put, [self._path(job, row) for row in rows], self.form)
+        return partial(_put, [self._path(job, row) for row in rows], self.folder, self.form)
 
     def _folder(self, group: Group, severity: int) -> Path:
         return self.folder / group.place / (str(severity) if severity else "")
@@ -58,24 +57,22 @@ class Files(Layout):
         return [f"{folders[label]}/{name}" for label, name in zip(self.images.labels, names, strict=True)]
 
 
-def _put(files: Sequence[Path], form: Format, pixels: Pixels) -> None:
+def _put(files: Sequence[Path], root: Path, form: Format, pixels: Pixels) -> None:
     options = {"quality": QUALITY, "optimize": True} if form == "jpeg" else {}
-    with all_whole(files) as temporary:
+    with all_whole(files, root) as temporary:
         for file, picture in zip(temporary, pixels, strict=True):
             image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
             image.save(file, format=form, **options)
 
 
-def _there(folder: Path) -> set[str]:
+def _there(folder: Path, root: Path) -> set[str]:
     """The files in a folder and in its sub-folders, as `sub-folder/file`; those that were not finished are removed."""
     found = set()
-    for place, _, files in os.walk(folder):
-        inside = Path(place).relative_to(folder).as_posix()
-        for file in files:
-            if is_hidden(path := Path(place) / file):
-                path.unlink()
-            else:
-                found.add(file if inside == "." else f"{inside}/{file}")
+    for path in list(files_in(folder, root)):
+        if is_hidden(path):
+            path.unlink()
+        else:
+            found.add(path.relative_to(folder).as_posix())
     return found
 
 

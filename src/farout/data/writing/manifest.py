@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from farout.core import ImageSet
 from farout.data.folder import FileSet
+from farout.data.writing.facts import read_facts
 from farout.data.writing.file_layout import class_folders
 from farout.data.writing.layout import UNFINISHED, Group, Layout
-from farout.data.writing.whole import read_facts, remove_hidden, write_facts
+from farout.files import UnsafePath, below, files_in, lock, make_folder, present, remove_hidden, remove_tree, write_json
 
 FILE, LOCK = "manifest.json", "lock"
 _SAME = ("fingerprint", "classes", "seed", "format")
@@ -52,14 +52,42 @@ def _entry(layout: Layout, group: Group) -> dict[str, Any]:
     }
 
 
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a folder; an error where it is none that we wrote."""
+    facts = read_facts(folder / FILE)
+    shifts = facts.get("shifts")
+    for name, entry in shifts.items() if isinstance(shifts, dict) else [("", None)]:
+        wrong = [key for key, fits in _ENTRY.items() if not isinstance(entry, dict) or not fits(entry.get(key))]
+        if wrong:
+            where = f"shifts.{name}: {', '.join(wrong)}" if name else "shifts"
+            raise ValueError(f"{folder / FILE} is no manifest of ours ({where}); choose another folder with --out")
+    return facts
+
+
+def _all(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(type(item) is kind for item in value)
+
+
+_ENTRY: dict[str, Callable[[Any], bool]] = {
+    "place": lambda value: isinstance(value, str) and value == Path(value).name,
+    "labels": lambda value: _all(str)(value) and bool(value),
+    "images": lambda value: type(value) is int,
+    "severities": _all(int),
+    "identities": lambda value: isinstance(value, list),
+    "versions": lambda value: isinstance(value, list),
+    "finished": lambda value: type(value) is bool,
+}
+"""What every shift's entry has."""
+
+
 def check_folder(images: ImageSet, folder: Path, facts: dict[str, Any]) -> list[str]:
     """The shifts that are finished in this folder; an error where these images cannot lie in it."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected a folder, new or of the same set: choose another with --out")
     if isinstance(images, FileSet) and folder.resolve().is_relative_to(images.root.resolve()):
         raise ValueError(f"{folder} lies within the images of {images.name}; choose another folder with --out")
-    if (folder / FILE).exists():
-        known = read_facts(folder / FILE)
+    if present(folder / FILE):
+        known = read_manifest(folder)
         _compare(folder, known, facts)
         return [name for name, entry in known["shifts"].items() if entry["finished"]]
     if folder.is_dir() and any(path.name != UNFINISHED for path in folder.iterdir()):
@@ -77,7 +105,7 @@ def _compare(folder: Path, known: dict[str, Any], facts: dict[str, Any]) -> None
     for name, entry in facts["shifts"].items():
         if name in known["shifts"]:
             _compare_shift(folder, name, known["shifts"][name], entry)
-        elif (taken := folder / entry["place"]).exists():
+        elif below(taken := folder / entry["place"]).exists():
             raise ValueError(
                 f"{taken} is there already, and {folder / FILE} does not say that it is {name}; move it away, or "
                 "choose another folder with --out"
@@ -99,10 +127,10 @@ def _compare_shift(folder: Path, name: str, there: dict[str, Any], entry: dict[s
 
 def claim(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
     """Write the manifest, with the shifts that are there already."""
-    known = read_facts(folder / FILE)["shifts"] if (folder / FILE).exists() else {}
+    known = read_manifest(folder)["shifts"] if present(folder / FILE) else {}
     done = {group.name for group in finished}
     shifts = {name: _continued(known.get(name, entry), entry, name in done) for name, entry in facts["shifts"].items()}
-    write_facts(folder / FILE, {**facts, "shifts": {**known, **shifts}})
+    write_json(folder / FILE, {**facts, "shifts": {**known, **shifts}})
 
 
 def _continued(there: dict[str, Any], entry: dict[str, Any], finished: bool) -> dict[str, Any]:
@@ -113,9 +141,9 @@ def _continued(there: dict[str, Any], entry: dict[str, Any], finished: bool) -> 
 
 def note(folder: Path, finished: Group) -> None:
     """Say in the manifest that a shift is finished."""
-    facts = read_facts(folder / FILE)
+    facts = read_manifest(folder)
     facts["shifts"][finished.name]["finished"] = True
-    write_facts(folder / FILE, facts)
+    write_json(folder / FILE, facts)
 
 
 @contextmanager
@@ -123,49 +151,47 @@ def held(folder: Path) -> Iterator[None]:
     """Make the folder, and hold it for one run; what is left of files that were not finished is removed."""
     inside = folder / UNFINISHED
     try:
-        inside.mkdir(parents=True, exist_ok=True)
+        make_folder(inside, folder)
+        present(inside / LOCK)
         (inside / LOCK).touch()
+    except UnsafePath:
+        raise
     except OSError as error:
         raise ValueError(
             f"cannot write images to {folder}: {error.strerror or error}; choose another folder with --out"
         ) from error
-    with _lock(inside / LOCK):
+    with _locked(inside / LOCK):
         _tidy(folder, inside)
         try:
             yield
         finally:
             _tidy(folder, inside)
             if _is_finished(folder):
-                shutil.rmtree(inside)
+                remove_tree(inside, folder)
 
 
 def _tidy(folder: Path, inside: Path) -> None:
     """Remove what was not finished; where no manifest says of which set they are, also finished parts."""
     remove_hidden(folder)
-    remove_hidden(inside)
-    if not (folder / FILE).exists():
-        for path in inside.iterdir():
+    remove_hidden(inside, folder)
+    if not present(folder / FILE):
+        for path in list(files_in(inside, folder)):
             if path.name != LOCK:
                 path.unlink()
 
 
 def _is_finished(folder: Path) -> bool:
-    facts = read_facts(folder / FILE) if (folder / FILE).exists() else {"shifts": {}}
+    facts = read_manifest(folder) if present(folder / FILE) else {"shifts": {}}
     return all(entry["finished"] for entry in facts["shifts"].values())
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """The lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    with path.open("a+") as file:
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the folder's lock; an error where another run does."""
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            stack.enter_context(lock(path))
+        except BlockingIOError as error:
             raise OSError(
                 f"another run is writing to {path.parent.parent}; wait for it or choose another folder with --out"
             ) from error

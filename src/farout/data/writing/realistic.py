@@ -18,9 +18,9 @@ from farout.core import ImageSet, Shift
 from farout.data.writing.array_layout import Arrays
 from farout.data.writing.file_layout import Files
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, severity_of
-from farout.data.writing.manifest import FILE, check_folder, claim, held, manifest, note
+from farout.data.writing.manifest import check_folder, claim, held, manifest, note, read_manifest
 from farout.data.writing.sweep import keep, plan_of, sweep
-from farout.data.writing.whole import has_size, read_facts
+from farout.files import has_size
 from farout.processes import crew
 from farout.shifts.corruption import SEVERITIES
 from farout.watcher import Silent, Watcher
@@ -63,7 +63,7 @@ def write(
         if jobs:
             _check_space(layout, jobs)
             _compute(layout, jobs, seed, workers, plugins, watcher or Silent())
-        return read_facts(folder / FILE)
+        return read_manifest(folder)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _compute(
 ) -> None:
     originals = layout.folder / UNFINISHED / "originals"
     watcher.total(sum(job.left for job in jobs))
-    if not has_size(originals, layout.size):
+    if not has_size(originals, layout.size, layout.folder):
         keep(layout.images, originals, watcher)
     watcher.advance(0, "starting")
     try:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift, chunks
 from farout.data.arrays import as_bytes, as_floats
 from farout.data.writing.layout import Group, Job, Layout, Sink
-from farout.data.writing.whole import whole
+from farout.files import whole
 from farout.processes import Submit
 from farout.watcher import Watcher
 

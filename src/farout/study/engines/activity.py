@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from farout.files import opened
 from farout.interrupts import Stop
 from farout.study.cell import Cell
 
@@ -89,7 +90,7 @@ def _content(raw: mmap.mmap | bytes) -> bytes:
 def read(path: Path) -> Activity | None:
     """Return what a process has recorded; None where there is nothing to read."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             raw = file.read(_SIZE)
         return Activity(_HEAD.unpack(raw[: _HEAD.size])[0], *map(str, json.loads(_content(raw))))
     except (OSError, ValueError, TypeError, struct.error):

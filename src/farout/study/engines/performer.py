@@ -79,7 +79,7 @@ class Performer:
         try:
             self.store.write(cell.id, {**result.facts, **provenance(cell, seconds)}, result.files)
         except OSError as error:  # the disk, not the record: nothing more can be stored
-            raise StoreError(f"cannot write the results of {cell.title}: {error}") from error
+            raise StoreError(str(error)) from error
         except Exception:
             return traceback.format_exc()
         return None

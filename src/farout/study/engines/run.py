@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from farout import interrupts
 from farout.core import as_device
+from farout.files import files_in
 from farout.study.cell import Cell, Work
 from farout.study.engines import activity
 from farout.study.engines.executor import Executor
@@ -28,6 +29,8 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Why, by cell: the line of the traceback that names the error."""
+    damaged: list[str] = field(default_factory=list)
+    """Which files of earlier results were damaged, and why; those results are computed anew."""
 
 
 def run(
@@ -49,7 +52,7 @@ def run(
     """
     everything = closure(cells)
     present = {cell.id for cell in everything if store.has(cell.id)}
-    outcome = Outcome(reused=len(present))
+    outcome = Outcome(reused=len(present), damaged=[why for cell in everything if (why := store.damaged(cell.id))])
     suspects = _left_by_a_crash(store)
     works = grouped([cell for cell in everything if cell.id not in present])
     works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # those at fault come last
@@ -96,9 +99,9 @@ def _left_by_a_crash(store: Store) -> set[str]:
     Advice only: everything is tried again.
     """
     found = []
-    for path in store.running().iterdir():
+    for path in files_in(store.running(), store.root):
         found.append(activity.read(path))
-        path.unlink(missing_ok=True)
+        path.unlink()
     titles = dict.fromkeys(doing.title for doing in found if doing and doing.cell)
     if titles:
         logging.getLogger("farout").warning(

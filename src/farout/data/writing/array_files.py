@@ -1,0 +1,42 @@
+"""Arrays of 8-bit images written to .npy and .npz files piece by piece, atomically."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.files import whole
+
+
+def write_npy(path: Path, shape: Sequence[int], blocks: Iterable[bytes]) -> None:
+    """Write 8-bit values of this shape, given piece by piece, as an .npy file."""
+    with whole(path) as temporary, temporary.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, _header(shape))
+        file.writelines(blocks)
+
+
+def write_npz(
+    path: Path,
+    shape: Sequence[int],
+    blocks: Iterable[bytes],
+    others: Mapping[str, NDArray[np.int64]],
+    compress: bool = False,
+) -> None:
+    """Write an .npz file with `images` of this shape, given piece by piece, and other arrays beside them."""
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with whole(path) as temporary, zipfile.ZipFile(temporary, "w", method, compresslevel=1) as archive:
+        with archive.open("images.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array_header_1_0(file, _header(shape))
+            file.writelines(blocks)
+        for name, values in others.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, values)
+
+
+def _header(shape: Sequence[int]) -> dict[str, Any]:
+    return {"descr": "|u1", "fortran_order": False, "shape": tuple(shape)}

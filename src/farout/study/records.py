@@ -1,0 +1,110 @@
+"""Records and parts on disk, with their checksums: written, and proven before they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from farout.files import present, read_json, sha256, whole, write_json
+
+RECORD = "record.json"
+Signature = tuple[int, int, int]
+"""Size, time of change and number of a file: while they stay, so does its checksum."""
+_proven: dict[Path, tuple[Signature, str]] = {}
+"""Checksums of the files that this process has read."""
+
+
+class Damaged(OSError):
+    """A file of a record is not what was written."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path} is damaged ({why})")
+
+
+def is_plain(name: object) -> bool:
+    """Return True for the name of a file or folder that cannot lead out of the folder it is looked up in."""
+    return isinstance(name, str) and re.fullmatch(r"\w[\w.=-]*", name) is not None
+
+
+def write_record(folder: Path, facts: Mapping[str, Any], files: Iterable[str]) -> None:
+    """Write the record of the files in a folder: the facts, every file's size and checksum, and its own checksum."""
+    sums = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in files}
+    record = json.loads(json.dumps({**facts, "files": sums}))  # as it will be read again
+    write_json(folder / RECORD, {**record, "sha256": _digest(record)})
+
+
+def prove(folder: Path, root: Path) -> dict[str, Any]:
+    """Return the record of a folder; `Damaged` where it or one of its files is not what was written."""
+    if not present(folder / RECORD, root):
+        if folder.is_dir():
+            raise Damaged(folder / RECORD, "it is missing")
+        raise FileNotFoundError(f"there is no result in {folder}")
+    record = _read(folder / RECORD)
+    for name, known in record["files"].items():
+        _prove_file(folder / name, known)
+    return record
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = read_json(path)
+    except ValueError as error:
+        raise Damaged(path, str(error.__cause__ or error)) from error
+    files = record.get("files") if isinstance(record, dict) else None
+    known = files.items() if isinstance(files, dict) else [("", None)]
+    if not all(is_plain(name) and isinstance(one, dict) and {"bytes", "sha256"} <= one.keys() for name, one in known):
+        raise Damaged(path, "it has no checksums, as records of older versions")
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    if record.get("sha256") != _digest(rest):
+        raise Damaged(path, "its checksum is another one")
+    return rest
+
+
+def _prove_file(path: Path, known: Mapping[str, Any]) -> None:
+    if not present(path):
+        raise Damaged(path, "it is missing")
+    if (size := path.stat().st_size) != known["bytes"]:
+        raise Damaged(path, f"it has {size:,} bytes, and {known['bytes']} were written")
+    if checksum(path) != known["sha256"]:
+        raise Damaged(path, "its checksum is another one")
+
+
+def checksum(path: Path) -> str:
+    """Return the sha256 of a file; this process reads a file once, as long as it does not change."""
+    about = path.stat()
+    signature = about.st_size, about.st_mtime_ns, about.st_ino
+    known = _proven.get(path)
+    if known is None or known[0] != signature:
+        known = _proven[path] = signature, sha256(path)
+    return known[1]
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def seal(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
+    """Write a file whose name ends in its checksum."""
+    path = folder / f"{name}-{uuid.uuid4().hex}.safetensors"  # others may write by this name too
+    with whole(path) as temporary:
+        write(temporary)
+    return path.rename(folder / f"{name}-{sha256(path)}.safetensors")
+
+
+def sealed(folder: Path, name: str, root: Path) -> Iterator[Path]:
+    """Yield the files that `seal` wrote by this name; damaged ones are removed."""
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        match = re.fullmatch(rf"{re.escape(name)}-([0-9a-f]{{64}})\.safetensors", path.name)
+        if match is None:
+            continue
+        if sha256(path, root) == match[1]:
+            yield path
+        else:
+            path.unlink()
