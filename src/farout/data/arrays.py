@@ -17,7 +17,9 @@ from torch import Tensor
 from farout.core import ImageSet, places
 from farout.identity import digest_arrays
 
-KNOWN = ("severity", "clean_correct", "success")
+OUTLIER = "outlier"
+"""The attribute of images that are outliers to their own class, as defective ones are."""
+KNOWN = ("severity", "clean_correct", "success", OUTLIER)
 """Arrays of files that tell something of every image."""
 
 

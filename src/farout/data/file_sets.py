@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from farout.core import ImageSet
 from farout.data.archives import unpack
+from farout.data.arrays import OUTLIER
 from farout.data.download import cache_folder, fetch
 from farout.data.folder import FileSet, FolderSet, scan
 from farout.data.formats import read_table
@@ -136,7 +137,7 @@ def _categories(split: str, part: str, side: int | None, crop: int | None) -> Im
         files += [f"{category}/{part}/{file}" for file in found]
         labels += [label] * len(found)
         defects += defect.tolist()
-    known = {"outlier": np.array(defects, np.int64)}
+    known = {OUTLIER: np.array(defects, np.int64)}
     every = FileSet(root, files, labels, name="mvtec", classes=CATEGORIES, side=side, crop=crop, attributes=known)
     return divide(every, split)
 

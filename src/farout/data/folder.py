@@ -15,11 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet, places
-from farout.data.arrays import as_floats
+from farout.data.arrays import OUTLIER, as_floats
 from farout.data.generated import at_least
 from farout.data.pixels import SUFFIXES, Unreadable, decode
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
+
+MARKS = "outliers.txt"
+"""The file in a folder of images that names those that are outliers to their own class."""
 
 
 class FileSet(ImageSet):
@@ -94,7 +97,7 @@ class FileSet(ImageSet):
 
     def _fingerprint(self) -> str:
         labels = np.empty(0, np.int64) if self.labels is None else self.labels
-        content = digest_arrays([("hashes", self.check().hashes), ("labels", labels)])
+        content = digest_arrays([("hashes", self.check().hashes), ("labels", labels), *self.attributes.items()])
         cut = [] if self.crop is None else [{"crop": self.crop}]
         return digest([self.version, self.side, self.channels, list(self.classes), list(self.files), content, *cut])
 
@@ -103,7 +106,8 @@ class FolderSet(FileSet):
     """The images of a folder: one class per sub-folder (by sorted name), or none (labels None).
 
     Class folders are searched to any depth, hidden files and folders are passed over, and a sub-folder without images
-    is no class. Images are ordered by class, then by relative path.
+    is no class. Images are ordered by class, then by relative path. Where there is a file outliers.txt, it names images
+    that are outliers to their own class, one relative path per line: they have the attribute "outlier" 1, others 0.
     """
 
     def __init__(
@@ -120,7 +124,24 @@ class FolderSet(FileSet):
             raise FileNotFoundError(f"no folder {root}; expected a folder of images, or of one sub-folder per class")
         name = name or root.resolve().name
         files, labels, classes = scan(root)
-        super().__init__(root, files, labels, name=name, classes=classes, side=side, crop=crop, channels=channels)
+        super().__init__(
+            root, files, labels, name=name, classes=classes, side=side, crop=crop, channels=channels,
+            attributes=_marks(root, files),
+        )  # fmt: skip
+
+
+def _marks(root: Path, files: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Return which images outliers.txt names; nothing where there is no such file."""
+    path = root / MARKS
+    if not path.is_file():
+        return {}
+    named = set(path.read_text("utf-8").splitlines()) - {""}
+    if unknown := named.difference(files):
+        raise ValueError(
+            f"{path} names {len(unknown):,} images that are not in {root}, such as {min(unknown)!r}; expected relative "
+            "paths, one per line"
+        )
+    return {OUTLIER: np.array([file in named for file in files], np.int64)}
 
 
 def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ...]]:
