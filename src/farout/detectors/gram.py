@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,10 +111,12 @@ class Gram(PostHoc):
     def _held_out(self, classes: Tensor) -> Tensor:
         """Return which images the bounds do not see, [N]: a tenth of all, or of each class, or none."""
         held, rng = torch.zeros_like(classes, dtype=torch.bool), numpy_generator(self.seed, "gram")
-        groups = {"paper": [torch.arange(len(classes))], "openood": _members(classes), "openood-1.5": []}
+        known = classes.cpu().numpy()
+        by_class = [np.flatnonzero(known == label) for label in np.unique(known)]
+        groups = {"paper": [np.arange(len(known))], "openood": by_class, "openood-1.5": []}
         for members in groups[self.variant]:
-            drawn = rng.choice(len(members), len(members) // 10, replace=False)
-            held[members[torch.from_numpy(drawn)].to(held.device)] = True
+            drawn = members[rng.choice(len(members), len(members) // 10, replace=False)]
+            held[torch.from_numpy(drawn).to(held.device)] = True
         if self.variant == "openood" and not held.any():
             raise ValueError(
                 f"gram with variant='openood' holds out a tenth of each class, and no class has {LEAST} training images"
@@ -165,11 +168,6 @@ class Gram(PostHoc):
         if self.orders == tuple(range(1, ORDERS + 1)):
             return grams
         return grams[:, [order - 1 for order in self.orders]]
-
-
-def _members(classes: Tensor) -> list[Tensor]:
-    """Return the places of every class."""
-    return [(classes == label).nonzero().squeeze(1).cpu() for label in classes.unique()]
 
 
 def _reduce(bound: Tensor | None, how: Literal["amin", "amax"], classes: Tensor, rows: Tensor, count: int) -> Tensor:
