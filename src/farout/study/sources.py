@@ -137,6 +137,16 @@ class FirstImages(DerivedImages):
 
 
 @dataclass(frozen=True)
+class RepeatedImages(DerivedImages):
+    """The first image of another source, `count` times: several chains start from it."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        return self.source.load().subset(np.zeros(self.count, np.int64))
+
+
+@dataclass(frozen=True)
 class CutImages(DerivedImages):
     """The tenth of a training set that serves for validation, or the rest."""
 
