@@ -51,6 +51,10 @@ class Slice(Variation):
         return f"{' and '.join(self.free)} of {self.of.label}"
 
     @property
+    def parts(self) -> tuple[Variation, ...]:
+        return (self.of,)
+
+    @property
     def dim(self) -> int:
         """Coordinates of a latent: those that are free."""
         return len(self.free)

@@ -64,6 +64,11 @@ class Variation(ABC):
         return tuple(f"z{number}" for number in range(1, self.dim + 1))
 
     @property
+    def parts(self) -> tuple[Variation, ...]:
+        """The variations that it is made of; itself alone for most."""
+        return (self,)
+
+    @property
     def space(self) -> Space:
         """Where its latents live."""
         return Space(self.dim, self.domain)
