@@ -146,7 +146,7 @@ def corrupt(
     Images that are outliers to their own class, as the defective ones of mvtec, are written as they are and not under
     shifts; farout.load gives their mark back as the attribute "outlier".
 
-    Examples: farout corrupt cifar10 --out cifar10-r --set all;
+    Example: farout corrupt cifar10 --out cifar10-r --set all;
     farout corrupt cifar100 --option coarse=true --out cifar100-r; farout corrupt mvtec --side 224 --set A --out mvtec-r
     """
     load_plugins(plugin)
