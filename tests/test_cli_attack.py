@@ -73,6 +73,8 @@ def test_the_same_command_again_changes_nothing_and_another_one_is_refused(attac
         (("pgt",), "Did you mean 'pgd'"),
         (("pgd", "--set", "epsilom=1"), "Did you mean 'epsilon'"),
         (("pgd", "--set", "epsilon"), "--set takes NAME=VALUE"),
+        (("pgd", "--option", "coarse"), "--option takes NAME=VALUE"),
+        (("pgd", "--option", "coarse=true"), "coarse"),
         (("pgd", "--set", "steps=0"), "steps"),
         (("score_pgd",), "goes against a detector"),
         (("pgd", "--mean", "0.5", "--mean", "0.4"), "mean"),

@@ -120,6 +120,24 @@ def test_a_folder_of_images_of_many_sizes(command: Command) -> None:
         assert np.array_equal(file["images"], np.broadcast_to(flat[:, None, None].astype(np.uint8), (10, 36, 36, 3)))
 
 
+def test_options_of_the_set_are_those_of_a_study(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cifar100(split: str = "test", *, coarse: bool = False) -> farout.ImageSet:
+        labels = np.arange(6) // 3 if coarse is True else np.arange(6)
+        return farout.ImageSet.from_arrays(np.zeros((6, 32, 32, 3), np.uint8), labels, name="cifar100")
+
+    monkeypatch.setitem(farout.data.catalog.DATASETS._makers, "cifar100", cifar100)
+    arguments = ("--shift", "flip", "--workers", "0")
+    code, _, err = command("cifar100", "--option", "coarse=true", "--out", "coarse", *arguments)
+    assert (code, err) == (0, "")
+    assert farout.load("coarse/flip.npz").labels.tolist() == [0, 0, 0, 1, 1, 1]  # type: ignore[union-attr]
+    code, _, err = command(
+        "shapes", "--option", "seed=2", "--option", "side=16", "--limit", "5", "--out", "s", *arguments
+    )
+    assert (code, err) == (0, "")
+    view = Shifted(farout.load("shapes", seed=2, side=16, limit=5), farout.shift("flip"))
+    assert torch.equal(farout.load("s/flip.npz").batch(range(5)), view.batch(range(5)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -130,6 +148,10 @@ def test_a_folder_of_images_of_many_sizes(command: Command) -> None:
         (("picturs.npz",), "no file or folder picturs.npz"),
         (("cifar11",), "Did you mean 'cifar10'?"),
         (("pictures.npz", "--side", "8"), "an .npz file takes no options, got side"),
+        (("pictures.npz", "--option", "crop=8"), "an .npz file takes no options, got crop"),
+        (("toy", "--option", "crop"), "--option takes NAME=VALUE, got 'crop'"),
+        (("toy", "--option", "crop=[8"), "--option 'crop=[8': the value cannot be read"),
+        (("shapes", "--option", "sides=16"), "sides"),
     ],
 )
 def test_what_cannot_be_corrupted(command: Command, arguments: tuple[str, ...], said: str) -> None:

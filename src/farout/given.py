@@ -20,7 +20,6 @@ from farout.identity import is_users
 from farout.networks.network import Network
 from farout.search.objective import Judge, objective, spread
 from farout.search.walk import CHAINS
-from farout.variations.composed import Composed
 from farout.variations.variation import Variation
 
 Array = NDArray[np.float64]
@@ -148,8 +147,7 @@ def _varied(variation: Variation, base: Any) -> Tensor:
     if isinstance(base, int | np.integer):
         raise TypeError(f"{variation.name} varies a base: give images or other data, got the number {base}")
     data = as_data(base, "base")
-    parts = variation.of if isinstance(variation, Composed) else [variation]
-    users = all(is_users(type(part)) for part in parts)
+    users = all(is_users(type(part)) for part in variation.parts)
     return data if users or data.ndim != 4 else as_images(data, data.device)
 
 

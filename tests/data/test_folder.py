@@ -83,7 +83,7 @@ def test_no_folder(tmp_path: Path) -> None:
         FolderSet(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("options", [{"side": 0}, {"channels": 4}, {"side": 2.5}])
+@pytest.mark.parametrize("options", [{"side": 0}, {"channels": 4}, {"side": 2.5}, {"crop": 0}, {"crop": "4"}])
 def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be"):
         FolderSet(write(tmp_path, {"a.png": png(0)}), **options)
@@ -103,6 +103,39 @@ def test_side_resizes_the_shorter_side_and_cuts_the_middle(tmp_path: Path) -> No
     for side, expected in ((4, wide[:, 4:8]), (2, half[:, 2:4])):
         image = FolderSet(folder, side=side).batch([0])[0] * 255
         np.testing.assert_array_equal(image.round().numpy(), expected.transpose(2, 0, 1))
+
+
+def framed(width: int, height: int, crop: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random pixels of 0 to 127 with a border of 255 around the middle, and the middle."""
+    image = np.full((height, width, 3), 255, np.uint8)
+    left, top = (width - crop) // 2, (height - crop) // 2
+    middle = random_pixels(crop, crop, 3) // 2
+    image[top : top + crop, left : left + crop] = middle
+    return image, middle
+
+
+def test_crop_cuts_the_middle_before_the_image_is_resized(tmp_path: Path) -> None:
+    """The faces of the paper behind `evg`: 178 × 218 px, of which the middle 140 × 140 become 32 × 32."""
+    image, middle = framed(178, 218, 140)
+    folder = write(tmp_path, {"a.png": png(image)})
+    small = np.asarray(Image.fromarray(middle).resize((32, 32), Image.Resampling.BILINEAR))
+    for options, expected in (({"crop": 140, "side": 32}, small), ({"crop": 140}, middle)):
+        images = FolderSet(folder, **options)
+        assert images.shape == (3, len(expected), len(expected))
+        found = images.batch([0])[0] * 255
+        np.testing.assert_array_equal(found.round().numpy(), expected.transpose(2, 0, 1))
+        np.testing.assert_array_equal(images.subset([0]).batch([0]), images.batch([0]))
+    assert (FolderSet(folder, side=32).batch([0]) == 1).any()  # without it the border is seen
+
+
+def test_crop_brings_images_of_several_sizes_to_one(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"a.png": png(random_pixels(7, 9, 3)), "b.png": png(random_pixels(6, 5, 3))})
+    assert FolderSet(folder, crop=5).batch([0, 1]).shape == (2, 3, 5, 5)
+    images = FolderSet(folder, crop=6)
+    with pytest.raises(ValueError, match=r"1 of 2 images are smaller than crop=6, such as b\.png \(5×6\)"):
+        images.check()
+    with pytest.raises(ValueError, match=r"b\.png: crop=6 needs at least as many pixels, the image has 5×6"):
+        images.batch([1])
 
 
 @pytest.mark.parametrize(
@@ -179,8 +212,10 @@ def test_fingerprint_is_of_contents_names_and_options(tmp_path: Path) -> None:
         {"a/1.png": png(1), "a/3.png": png(2), "b/1.png": png(3)},
     ]
     others = [FolderSet(write(tmp_path / str(k), files)) for k, files in enumerate(variants)]
-    others += [FolderSet(tmp_path / "x", side=4), FolderSet(tmp_path / "x", channels=1)]
-    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 6
+    others += [
+        FolderSet(tmp_path / "x", **options) for options in ({"side": 4}, {"crop": 3}, {"crop": 2}, {"channels": 1})
+    ]
+    assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 8
 
 
 def test_second_look_is_from_memory(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

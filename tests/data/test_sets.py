@@ -121,6 +121,7 @@ def test_celeba(serve: Serve, cache: Path) -> None:
     assert smiling.labels is not None
     assert (smiling.labels.tolist(), smiling.classes) == ([1, 0], ("not Smiling", "Smiling"))
     assert smiling.shape == (3, 2, 2)
+    assert farout.data.load("celeba", crop=3, side=2).fingerprint != farout.data.load("celeba", side=2).fingerprint
     with pytest.raises(ValueError, match=r"attribute= of celeba: 'Smilin'\. Did you mean 'Smiling'"):
         farout.data.load("celeba", attribute="Smilin")
     (cache / "celeba" / "img_align_celeba.zip").unlink()

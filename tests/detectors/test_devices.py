@@ -23,7 +23,8 @@ def reading(total: int, seed: int) -> Activations:
 
 def variants() -> list[PostHoc]:
     made = [create(name) for name in names()]
-    other = [create(one.name, variant="openood") for one in made if "variant" in one.params and one.name != "nnguide"]
+    other = [create(one.name, variant="openood") for one in made if "variant" in one.params]
+    other.append(create("gram", variant="openood-1.5"))
     found = [*made, *(create("vim", variant="openood", dim=9) if one.name == "vim" else one for one in other)]
     return [one for one in found if isinstance(one, PostHoc)]
 

@@ -124,10 +124,62 @@ def test_gram_is_the_deviation_of_explicit_matrices(orders: Sequence[int], seed:
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-12)
 
 
-def test_the_openood_variant_is_its_arithmetic() -> None:
+def beyond(value: float, low: float, high: float) -> float:
+    """The deviation as OpenOOD divides it."""
+    return max(low - value, 0) / abs(low + 1e-6) + max(value - high, 0) / abs(high + 1e-6)
+
+
+def slow_main(net: Network, train: Tensor, labels: Sequence[int], test: Tensor, seed: int) -> list[float]:
+    """OpenOOD's main: bounds and expected deviations by label, a tenth of each class held out, divided by max p."""
+    orders = (1, 2, 3, 4, 5)
+    _, values = explicit(net, train, orders)
+    rng, kept, held = numpy_generator(seed, "gram"), dict[int, list[int]](), dict[int, list[int]]()
+    for label in sorted(set(labels)):
+        of_class = [place for place, known in enumerate(labels) if known == label]
+        drawn = {of_class[i] for i in rng.choice(len(of_class), int(0.1 * len(of_class)), replace=False)}
+        kept[label], held[label] = [i for i in of_class if i not in drawn], sorted(drawn)
+
+    def deviation(label: int, row: dict[tuple[Any, ...], float], block: str) -> float:
+        parts = []
+        for key, value in row.items():
+            inside = [values[i][key] for i in kept[label]]
+            parts.append(beyond(value, min(inside), max(inside)))
+        return math.fsum(part for key, part in zip(row, parts, strict=True) if key[0] == block)
+
+    expected = {
+        block: np.mean([deviation(label, values[i], block) for label in held for i in held[label]])
+        for block in net.block_names
+    }
+    with torch.no_grad():
+        confidence = net(test).logits.double().softmax(1).amax(1).tolist()
+    found = zip(*explicit(net, test, orders), confidence, strict=True)
+    return [sum(deviation(c, row, block) / expected[block] for block in expected) / p for c, row, p in found]
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_openood_variant_is_the_arithmetic_of_its_main(seed: int) -> None:
+    net, test = network(), torch.cat([pixels(12, 1), pixels(12, 2, spread=2.0)])
+    scores = Panel(net, {"gram": Gram(variant="openood", seed=seed)}).fit(images(60)).score(test)["gram"]
+    expected = slow_main(net, pixels(60), labels_of(60), test, seed)
+    assert min(expected) >= 0
+    assert np.median(expected) > 0
+    np.testing.assert_allclose(scores, expected, rtol=1e-6)
+
+
+def test_the_openood_variant_finds_images_of_another_kind_and_v1_5_takes_them_for_inliers() -> None:
+    """Main has the sign of the paper; the tag v1.5 reads the deviation as confidence."""
+    net, train = network(), images(600, 1, spread=0.2)
+    panel = Panel(net, {v: Gram(variant=v) for v in ("openood", "openood-1.5")}).fit(train)
+    inside, outside = (panel.score(pixels(150, seed, spread=s)) for seed, s in ((2, 0.2), (3, 2.0)))
+    found = {v: roc_auc_score([0] * 150 + [1] * 150, np.concatenate([inside[v], outside[v]])) for v in inside}
+    assert found["openood"] > 0.9
+    assert found["openood-1.5"] < 0.1
+
+
+def test_the_openood_1_5_variant_is_its_arithmetic() -> None:
     """Bounds by label over all channels, sums over channels against them, no split, 50, and the sign of confidence."""
     net, test, orders = network(), torch.cat([pixels(20, 1), pixels(20, 2, spread=2.0)]), (1, 2, 3, 4, 5)
-    scores = Panel(net, {"gram": Gram(variant="openood")}).fit(images(100)).score(test)["gram"]
+    scores = Panel(net, {"gram": Gram(variant="openood-1.5")}).fit(images(100)).score(test)["gram"]
     _, values = explicit(net, pixels(100), orders)
     expected = []
     for predicted, row in zip(*explicit(net, test, orders), strict=True):
@@ -141,7 +193,7 @@ def test_the_openood_variant_is_its_arithmetic() -> None:
                     if label == predicted and key[:2] == (name, order)
                 ]
                 total = math.fsum(value for key, value in row.items() if key[:2] == (name, order))
-                parts.append(outside(total, min(of_class), max(of_class)))
+                parts.append(beyond(total, min(of_class), max(of_class)))
         expected.append(-math.fsum(parts) / 50)
     assert min(expected) < max(expected) <= 0
     np.testing.assert_allclose(scores, expected, rtol=1e-6)
@@ -252,7 +304,11 @@ def test_gram_shares_the_pass_of_all() -> None:
     assert net.module.passed == 200
 
 
-@pytest.mark.parametrize("detector", [Gram(), Gram(orders=(2, 4), seed=3), Gram(variant="openood")], ids=repr)
+@pytest.mark.parametrize(
+    "detector",
+    [Gram(), Gram(orders=(2, 4), seed=3), Gram(variant="openood"), Gram(variant="openood-1.5")],
+    ids=repr,
+)
 def test_a_saved_gram_is_the_same(detector: Gram, tmp_path: Path) -> None:
     net, test = network(), pixels(40, 3, spread=1.0)
     panel = Panel(net, {"mine": detector}).fit(images(130))
@@ -292,7 +348,7 @@ def test_gradients_reach_images_through_gram_past_dead_channels() -> None:
     torch.testing.assert_close((after - before) / 2, (gradient.double() * step).sum((1, 2, 3)), rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize("variant", ["paper", "openood"])
+@pytest.mark.parametrize("variant", ["paper", "openood", "openood-1.5"])
 def test_no_images_give_no_scores(variant: Any) -> None:
     scores = (
         Gram(variant=variant).fit(reading(two_to_four(5.0)), torch.zeros(40).long()).score(reading(torch.ones(0, 1)))
@@ -326,15 +382,18 @@ def test_nan_stays_in_its_row() -> None:
 
 def test_what_gram_cannot_work_with_is_said() -> None:
     table = reading(two_to_four(5.0))
-    with pytest.raises(ValueError, match="variant must be one of paper, openood, got 'old'"):
+    with pytest.raises(ValueError, match=r"variant must be one of paper, openood, openood-1\.5, got 'old'"):
         Gram(variant="old")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 10 training images, to hold out a tenth of them, got 9"):
         Gram().fit(table[:9], None)
-    with pytest.raises(ValueError, match="variant='openood' needs the class of every training image"):
-        Gram(variant="openood").fit(table, None)
+    for variant in ("openood", "openood-1.5"):
+        with pytest.raises(ValueError, match=f"variant='{variant}' needs the class of every training image"):
+            Gram(variant=variant).fit(table, None)
     for wrong in (-1, 3):
         with pytest.raises(ValueError, match=f"gram: labels run from {wrong} to {wrong}, the network has 3 classes"):
             Gram(variant="openood").fit(table, torch.full((40,), wrong))
+    with pytest.raises(ValueError, match="holds out a tenth of each class, and no class has 10 training images"):
+        Gram(variant="openood").fit(table[:18], torch.arange(18) % 2)
     with pytest.raises(ValueError, match="reads the blocks' Gram matrices, and these activations have none"):
         Gram().fit(Activations(torch.zeros(20, 3), torch.zeros(20, 2)), None)
     with pytest.raises(NotFitted, match="gram is not fitted: call fit on the inliers' train split"):

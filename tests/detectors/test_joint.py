@@ -135,14 +135,22 @@ def test_the_bank_is_drawn_by_the_seed(total: int, size: int) -> None:
 def test_the_openood_variant_of_nnguide_takes_the_first_in_order() -> None:
     train, test = reading(draw(1200, 10)), reading(draw(9, 10, seed=2))
     scores = NNGuide(k=5, variant="openood").fit(train, None).score(test)
-    assert scores.tolist() == pytest.approx(slow_nnguide(train[:12], test, 5), rel=1e-10)
+    assert scores.tolist() == pytest.approx(slow_nnguide(train[:200], test, 5), rel=1e-10)
+
+
+@pytest.mark.parametrize(("total", "size"), [(150, 150), (5_000, 200), (20_000, 400), (45_000, 600), (50_000, 600)])
+def test_the_bank_of_openood_ends_with_a_batch(total: int, size: int) -> None:
+    """Batches of 200 images until they are more than 1 % of the training images."""
+    batches = next(n for n in range(1, 99) if n * 200 > int(0.01 * total))
+    assert NNGuide(variant="openood")._chosen(total).tolist() == list(range(size))
+    assert size == min(total, 200 * batches)
 
 
 def test_nnguide_needs_k_images_in_its_bank() -> None:
     with pytest.raises(ValueError, match="nnguide: k=100 needs at least that many images in its bank, got 99 of 99"):
         NNGuide().fit(reading(draw(99, 10)), None)
-    with pytest.raises(ValueError, match="at least that many images in its bank, got 50 of 5000"):
-        NNGuide(variant="openood").check_fit(5000, False)
+    with pytest.raises(ValueError, match="at least that many images in its bank, got 200 of 5000"):
+        NNGuide(k=201, variant="openood").check_fit(5000, False)
     with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
         NNGuide(k=0)
 

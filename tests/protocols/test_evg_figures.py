@@ -36,7 +36,7 @@ def with_inliers(root: Path, *whos: Subject) -> Written:
 # Curves
 
 
-def test_a_curve_is_the_mean_over_chains_within_the_inner_eighty_percent(tmp_path: Path) -> None:
+def test_a_curve_is_the_mean_over_chains_within_the_lowest_and_the_highest(tmp_path: Path) -> None:
     trace = np.stack([np.arange(11) ** 2, np.arange(11), np.zeros(11)], axis=1)[::-1] + MEAN
     run = Written(tmp_path).scored(A, "inliers", INLIERS)
     run.searched(A, "odd", "color", "mh", trace[:, 2], trace=trace, queries=(1, 3, 9))
@@ -44,8 +44,8 @@ def test_a_curve_is_the_mean_over_chains_within_the_inner_eighty_percent(tmp_pat
     curve = figure.panels["a"]["color"]
     assert curve.x.tolist() == [1, 3, 9]
     np.testing.assert_allclose(curve.y, np.array([35, 5, 0]) / STD)  # the mean of 0, 1, 4, …, 100 is 35
-    np.testing.assert_allclose(curve.low, np.array([1, 1, 0]) / STD, atol=1e-15)  # of eleven, one is lower
-    np.testing.assert_allclose(curve.high, np.array([81, 9, 0]) / STD, atol=1e-15)
+    np.testing.assert_allclose(curve.low, np.array([0, 0, 0]), atol=1e-15)
+    np.testing.assert_allclose(curve.high, np.array([100, 10, 0]) / STD, atol=1e-15)
 
 
 def test_one_method_has_a_line_per_variation(tmp_path: Path) -> None:

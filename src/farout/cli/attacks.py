@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from farout.cli.ending import stoppable
-from farout.cli.options import Device, Plugins, Workers, load_plugins, plugin_paths, worker_count
+from farout.cli.options import (
+    DataOptions,
+    Device,
+    Plugins,
+    Workers,
+    load_plugins,
+    plugin_paths,
+    settings,
+    worker_count,
+)
 
 
 def attack(
@@ -35,6 +44,7 @@ def attack(
     ] = None,
     split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    option: DataOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     workers: Workers = None,
     device: Device = "cpu",
@@ -53,7 +63,8 @@ def attack(
     from farout.watch import watching
 
     cell = _cell(
-        name, _settings(set_ or []), {"name": images, "split": split, "limit": limit}, seed,
+        name, settings(set_, "--set"),
+        {"name": images, "split": split, "limit": limit, "options": settings(option, "--option")}, seed,
         {"name": network, "weights": str(weights) if weights else None, "pretrained": weights is None,
          "mean": mean or None, "std": std or None, "classes": classes, "side": side},
     )  # fmt: skip
@@ -68,22 +79,6 @@ def attack(
         typer.echo(
             "without --mean and --std pixels were normalized by 0.5, or as timm does: was the network trained so?"
         )
-
-
-def _settings(given: list[str]) -> dict[str, Any]:
-    """Return `epsilon=4/255` as {"epsilon": "4/255"}; numbers become numbers, 1e-3 too."""
-    from farout.study.yaml_files import load
-
-    settings = {}
-    for item in given:
-        key, sign, value = item.partition("=")
-        if not sign or not key:
-            raise ValueError(f"--set takes NAME=VALUE, such as epsilon=4/255, got {item!r}")
-        try:
-            settings[key] = load(value)
-        except ValueError as error:
-            raise ValueError(f"--set {item}: the value cannot be read ({error})") from error
-    return settings
 
 
 def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, network: dict[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,17 @@ import typer
 from farout.interrupts import exit_code
 
 
+PATIENCE = 2.0
+"""Seconds that threads have to end."""
+
+
 def leave(code: int) -> NoReturn:
     """End the process with this exit code, also where a detector has left threads behind that never end."""
-    left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    others = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    deadline = time.monotonic() + PATIENCE
+    for one in others:
+        one.join(max(0, deadline - time.monotonic()))  # a pool that was stopped needs a moment
+    left = [one for one in others if one.is_alive()]
     if not left:
         sys.exit(code)
     typer.echo(f"ended {len(left)} threads that were left running: {', '.join(one.name for one in left)}", err=True)

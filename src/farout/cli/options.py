@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,6 +41,30 @@ Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
 ]
 Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
+
+
+DataOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", help="An option of INPUT as in a study's `options:`, may be repeated: --option coarse=true."
+    ),
+]
+
+
+def settings(given: list[str] | None, option: str) -> dict[str, Any]:
+    """Return what was given as NAME=VALUE, each value read as in a study file."""
+    from farout.study.yaml_files import load
+
+    found: dict[str, Any] = {}
+    for item in given or []:
+        key, sign, value = item.partition("=")
+        if not sign or not key:
+            raise ValueError(f"{option} takes NAME=VALUE, got {item!r}")
+        try:
+            found[key] = load(value)
+        except ValueError as error:
+            raise ValueError(f"{option} {item!r}: the value cannot be read ({error})") from error
+    return found
 
 
 def load_plugins(paths: list[Path] | None) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from farout.cli.ending import stoppable
-from farout.cli.options import Plugins, Workers, load_plugins, plugin_paths, worker_count
+from farout.cli.options import DataOptions, Plugins, Workers, load_plugins, plugin_paths, settings, worker_count
 
 
 class DrawnName(StrEnum):
@@ -123,6 +123,7 @@ def corrupt(
     side: Annotated[
         int | None, typer.Option(min=1, help="Bring images to this size.", show_default="as they are")
     ] = None,
+    option: DataOptions = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random about the shifts.")] = 0,
     frost_dir: Annotated[
         Path | None, typer.Option(help="Photographs of frost.", show_default="procedural frost")
@@ -142,7 +143,11 @@ def corrupt(
 
     Files are named as in the published sets: jpeg_compression, elastic_transform.
 
-    Example: farout corrupt cifar10 --out cifar10-r --set all
+    Images that are outliers to their own class, as the defective ones of mvtec, are written as they are and not under
+    shifts; farout.load gives their mark back as the attribute "outlier".
+
+    Example: farout corrupt cifar10 --out cifar10-r --set all;
+    farout corrupt cifar100 --option coarse=true --out cifar100-r; farout corrupt mvtec --side 224 --set A --out mvtec-r
     """
     load_plugins(plugin)
     import farout
@@ -154,7 +159,8 @@ def corrupt(
 
     chosen = kind.value if kind else None if shift else "all"
     shifts = choose(chosen, shift or [], severity or SEVERITIES, frost_dir)
-    source = farout.load(images, split, limit=limit, **({} if side is None else {"side": side}))
+    options = settings(option, "--option") | ({} if side is None else {"side": side})
+    source = farout.load(images, split, limit=limit, **options)
     with stoppable(), watching() as bar:
         facts = realistic.write(
             source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),

@@ -22,7 +22,9 @@ MOST_CLASSES = 100_000
 """Classes of a set: a label is the place of its class, and every class has a name."""
 _ALWAYS_FINE, _EXPANSION = 1 << 30, 100
 """An array in an .npz file may have so many bytes; a larger one at most so many times those it takes in the file."""
-KNOWN = ("severity", "clean_correct", "success")
+OUTLIER = "outlier"
+"""The attribute of images that are outliers to their own class, as defective ones are."""
+KNOWN = ("severity", "clean_correct", "success", OUTLIER)
 """Arrays of files that tell something of every image."""
 
 

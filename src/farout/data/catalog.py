@@ -46,7 +46,7 @@ _OUTLIER_SPLITS: dict[str, Sequence[str]] = {
 }
 _SPLIT_FOLDERS = ("train", "val", "test")
 _TABLE_OPTIONS = ("side", "font")
-_FOLDER_OPTIONS = ("side", "channels", "name")
+_FOLDER_OPTIONS = ("side", "crop", "channels", "name")
 
 
 def names() -> list[str]:
@@ -67,7 +67,7 @@ def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = N
     corrupted an image is, and split "3" are those of severity 3. An .npy file is one of CIFAR-10-C, with labels.npy
     beside it: `load("CIFAR-10-C/fog.npy", "3")`. A folder that has the
     sub-folders "train", "val" or "test" is read from the one called `split`; otherwise it has one sub-folder per
-    class, or images only, and is the same set for every split (options `side`, `channels`; see `FolderSet`). A
+    class, or images only, and is the same set for every split (options `side`, `crop`, `channels`; see `FolderSet`). A
     .parquet file is a table of configurations, whose images are drawn (options `side`, `font`).
 
     `limit` keeps the first images; where images are sorted by class it keeps about as many of each class.

@@ -1,6 +1,7 @@
 """The larger sets: unpacked once into the cache folder (ImageNet: brought by the user), read file by file.
 
-All take `side`: the shorter side is resized to it and the middle cut out; None leaves images as they are.
+All take `crop`: so many pixels in either direction are cut out of the middle; and `side`: the shorter side of what is
+left is resized to it, and the middle cut out. None leaves images as they are.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from farout.core import ImageSet
 from farout.data.archives import unpack
+from farout.data.arrays import OUTLIER
 from farout.data.download import cache_folder, fetch
 from farout.data.folder import FileSet, FolderSet, scan
 from farout.data.formats import read_table
@@ -38,11 +40,13 @@ _MVTEC = "mvtec/mvtec_anomaly_detection.tar.xz"
 _CELEBA_PARTS = {"train": "0", "val": "1", "train+val": "01", "test": "2"}
 
 
-def celeba(split: str = "test", *, attribute: str | None = None, side: int | None = None) -> ImageSet:
+def celeba(
+    split: str = "test", *, attribute: str | None = None, side: int | None = None, crop: int | None = None
+) -> ImageSet:
     """CelebA (Liu et al. 2015), aligned and cropped faces of 178 × 218 px: 162,770 + 19,867 + 19,962.
 
     All splits are the official ones. Without labels, unless `attribute` names one of the 40 ("Smiling", …): then 0 is
-    without and 1 is with it.
+    without and 1 is with it. The images of the paper behind `evg` are those with crop=140 and side=32.
     """
     official(split, "celeba")
     partition = read_table(fetch("celeba/list_eval_partition.txt"))
@@ -50,10 +54,10 @@ def celeba(split: str = "test", *, attribute: str | None = None, side: int | Non
     labels = None if attribute is None else _celeba_labels(attribute, files)
     classes = () if attribute is None else (f"not {attribute}", attribute)
     root = _unpacked("celeba/img_align_celeba.zip") / "img_align_celeba"
-    return FileSet(root, files, labels, name="celeba", classes=classes, side=side)
+    return FileSet(root, files, labels, name="celeba", classes=classes, side=side, crop=crop)
 
 
-def tiny_imagenet(split: str = "test", *, side: int | None = None) -> ImageSet:
+def tiny_imagenet(split: str = "test", *, side: int | None = None, crop: int | None = None) -> ImageSet:
     """Tiny ImageNet: 100,000 + 10,000 color images of 64 px, 200 synsets.
 
     "test" is the official validation set, since the official test set has no labels; "train" (90,000), "val" (10,000)
@@ -62,15 +66,17 @@ def tiny_imagenet(split: str = "test", *, side: int | None = None) -> ImageSet:
     official(split, "tiny_imagenet")
     root = _unpacked("tiny_imagenet/tiny-imagenet-200.zip") / "tiny-imagenet-200"
     if split != "test":
-        return divide(FolderSet(root / "train", side=side, name="tiny_imagenet"), split)
+        return divide(FolderSet(root / "train", side=side, crop=crop, name="tiny_imagenet"), split)
     rows = read_table(root / "val" / "val_annotations.txt")
     synsets = tuple(sorted({row[1] for row in rows}))
     labels = [synsets.index(row[1]) for row in rows]
     files = [row[0] for row in rows]
-    return FileSet(root / "val" / "images", files, labels, name="tiny_imagenet", classes=synsets, side=side)
+    return FileSet(root / "val" / "images", files, labels, name="tiny_imagenet", classes=synsets, side=side, crop=crop)
 
 
-def imagenet(split: str = "test", *, root: str | Path | None = None, side: int | None = 224) -> ImageSet:
+def imagenet(
+    split: str = "test", *, root: str | Path | None = None, side: int | None = 224, crop: int | None = None
+) -> ImageSet:
     """ImageNet-1k (Russakovsky et al. 2015) from the user's own copy: `root` holds "train" and "val", each with one
     folder per synset.
 
@@ -85,28 +91,30 @@ def imagenet(split: str = "test", *, root: str | Path | None = None, side: int |
             "ImageNet may not be passed on: register at https://image-net.org/download, fetch the ILSVRC2012 training "
             "and validation images, and sort both into synset folders"
         )
-    images = FolderSet(Path(root) / part, side=side, name="imagenet")
+    images = FolderSet(Path(root) / part, side=side, crop=crop, name="imagenet")
     if images.labels is None:
         raise ValueError(f"imagenet: {images.root} holds images; expected one folder per synset (n01440764, …)")
     return divide(images, split)
 
 
-def mvtec(split: str = "test", *, category: str | None = None, side: int | None = None) -> ImageSet:
+def mvtec(
+    split: str = "test", *, category: str | None = None, side: int | None = None, crop: int | None = None
+) -> ImageSet:
     """MVTec AD (Bergmann et al. 2019), one category or all. Labels of one: 0 good, 1 defect; good images come first.
 
     "test" is the official test set; the official training set has good images only, and "train", "val" and
-    "train+val" are parts of it, see `farout.data.splits.divide`. All categories together: `side` must be given, labels
-    are the categories, and the attribute "outlier" tells defective images.
+    "train+val" are parts of it, see `farout.data.splits.divide`. All categories together: `side` or `crop` must be
+    given, labels are the categories, and the attribute "outlier" tells defective images.
     """
     part = official(split, "mvtec")
     if category is None:
-        return _categories(split, part, side)
+        return _categories(split, part, side, crop)
     if category not in CATEGORIES:
         raise unknown("category= of mvtec:", category, CATEGORIES)
     root = _unpacked(_MVTEC) / category / part
     files, defect = _category(root)
     name = f"mvtec/{category}"
-    return divide(FileSet(root, files, defect, name=name, classes=("good", "defect"), side=side), split)
+    return divide(FileSet(root, files, defect, name=name, classes=("good", "defect"), side=side, crop=crop), split)
 
 
 def _category(root: Path) -> tuple[list[str], NDArray[np.int64]]:
@@ -117,9 +125,9 @@ def _category(root: Path) -> tuple[list[str], NDArray[np.int64]]:
     return [files[place] for place in order], defect[order]
 
 
-def _categories(split: str, part: str, side: int | None) -> ImageSet:
-    """All categories in one set."""
-    if side is None:
+def _categories(split: str, part: str, side: int | None, crop: int | None) -> ImageSet:
+    """Return all categories in one set."""
+    if side is None and crop is None:
         raise ValueError(
             f"mvtec: the categories' images differ in size: give side=, or one category= ({', '.join(CATEGORIES)})"
         )
@@ -129,8 +137,9 @@ def _categories(split: str, part: str, side: int | None) -> ImageSet:
         files += [f"{category}/{part}/{file}" for file in found]
         labels += [label] * len(found)
         defects += defect.tolist()
-    known = {"outlier": np.array(defects, np.int64)}
-    return divide(FileSet(root, files, labels, name="mvtec", classes=CATEGORIES, side=side, attributes=known), split)
+    known = {OUTLIER: np.array(defects, np.int64)}
+    every = FileSet(root, files, labels, name="mvtec", classes=CATEGORIES, side=side, crop=crop, attributes=known)
+    return divide(every, split)
 
 
 def _unpacked(key: str) -> Path:

@@ -16,19 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet, places
-from farout.data.arrays import as_floats
+from farout.data.arrays import OUTLIER, as_floats
 from farout.data.generated import at_least
-from farout.data.pixels import SUFFIXES, decode
+from farout.data.pixels import SUFFIXES, Unreadable, decode
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
+
+MARKS = "outliers.txt"
+"""The file in a folder of images that names those that are outliers to their own class."""
 
 
 class FileSet(ImageSet):
     """Images in files below `root`, decoded when asked for; see `farout.data.pixels.decode` for how.
 
-    Without `side`, all images must be of one size and are taken as they are; with it, the shorter side is resized to
-    `side` and the middle cut out. Every file is read once, when the fingerprint (or, without `side`, the shape) is
-    first asked for, or `check` is called.
+    With `crop`, the middle of so many pixels is cut out first. With `side`, the shorter side is then resized to it and
+    the middle cut out. Without both, all images must be of one size and are taken as they are. Every file is read once,
+    when the fingerprint (or, without both, the shape) is first asked for, or `check` is called.
     """
 
     version = 1
@@ -43,6 +46,7 @@ class FileSet(ImageSet):
         name: str,
         classes: tuple[str, ...] = (),
         side: int | None = None,
+        crop: int | None = None,
         channels: int = 3,
         attributes: Mapping[str, NDArray[Any]] = MappingProxyType({}),
     ) -> None:
@@ -50,6 +54,7 @@ class FileSet(ImageSet):
             raise ValueError(f"{name}: channels must be 1 (gray) or 3 (color), got {channels!r}")
         self.root, self.files, self.name, self.classes = root, tuple(files), name, classes
         self.side = None if side is None else at_least(side, 1, f"{name}: side")
+        self.crop = None if crop is None else at_least(crop, 1, f"{name}: crop")
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
         self.attributes = attributes
@@ -59,19 +64,21 @@ class FileSet(ImageSet):
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
-        if self.side is not None:
-            return self.channels, self.side, self.side
+        if side := self.side or self.crop:
+            return self.channels, side, side
         width, height = _one_size(self.check().sizes, self.name)
         return self.channels, height, width
 
     def batch(self, indices: ArrayLike) -> Tensor:
         files = [self.root / self.files[index] for index in places(indices, len(self))]
-        images = [decode(file, self.side, self.channels) for file in files]
+        images = [decode(file, self.side, self.channels, self.crop) for file in files]
         pixels = np.stack(images) if images else np.empty((0, *self.shape), np.uint8)
         return as_floats(pixels)
 
     def check(self) -> Survey:
-        """Read every file once, or recall having done so; an error lists the files that cannot be read."""
+        """Read every file once, or recall having done so; an error where files cannot be read or are too small."""
+        if self.crop is not None:
+            _check_crop(self._survey.sizes, self.files, self.crop, self.name)
         return self._survey
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> FileSet:
@@ -81,8 +88,8 @@ class FileSet(ImageSet):
         name = name or self.name
         attributes = {what: values[chosen] for what, values in self.attributes.items()}
         return FileSet(
-            self.root, files, labels, name=name, classes=self.classes, side=self.side, channels=self.channels,
-            attributes=attributes,
+            self.root, files, labels, name=name, classes=self.classes, side=self.side, crop=self.crop,
+            channels=self.channels, attributes=attributes,
         )  # fmt: skip
 
     @cached_property
@@ -91,26 +98,51 @@ class FileSet(ImageSet):
 
     def _fingerprint(self) -> str:
         labels = np.empty(0, np.int64) if self.labels is None else self.labels
-        content = digest_arrays([("hashes", self.check().hashes), ("labels", labels)])
-        return digest([self.version, self.side, self.channels, list(self.classes), list(self.files), content])
+        content = digest_arrays([("hashes", self.check().hashes), ("labels", labels), *self.attributes.items()])
+        cut = [] if self.crop is None else [{"crop": self.crop}]
+        return digest([self.version, self.side, self.channels, list(self.classes), list(self.files), content, *cut])
 
 
 class FolderSet(FileSet):
     """The images of a folder: one class per sub-folder (by sorted name), or none (labels None).
 
     Class folders are searched to any depth, hidden files and folders are passed over, and a sub-folder without images
-    is no class. Images are ordered by class, then by relative path.
+    is no class. Images are ordered by class, then by relative path. Where there is a file outliers.txt, it names images
+    that are outliers to their own class, one relative path per line: they have the attribute "outlier" 1, others 0.
     """
 
     def __init__(
-        self, root: str | Path, *, side: int | None = None, channels: int = 3, name: str | None = None
+        self,
+        root: str | Path,
+        *,
+        side: int | None = None,
+        crop: int | None = None,
+        channels: int = 3,
+        name: str | None = None,
     ) -> None:
         root = Path(root)
         if not root.is_dir():
             raise FileNotFoundError(f"no folder {root}; expected a folder of images, or of one sub-folder per class")
         name = name or root.resolve().name
         files, labels, classes = scan(root)
-        super().__init__(root, files, labels, name=name, classes=classes, side=side, channels=channels)
+        super().__init__(
+            root, files, labels, name=name, classes=classes, side=side, crop=crop, channels=channels,
+            attributes=_marks(root, files),
+        )  # fmt: skip
+
+
+def _marks(root: Path, files: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Return which images outliers.txt names; nothing where there is no such file."""
+    path = root / MARKS
+    if not path.is_file():
+        return {}
+    named = set(path.read_text("utf-8").splitlines()) - {""}
+    if unknown := named.difference(files):
+        raise ValueError(
+            f"{path} names {len(unknown):,} images that are not in {root}, such as {min(unknown)!r}; expected relative "
+            "paths, one per line"
+        )
+    return {OUTLIER: np.array([file in named for file in files], np.int64)}
 
 
 def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ...]]:
@@ -157,6 +189,16 @@ def _check_regular(path: Path) -> None:
 
 def _is_image(name: str) -> bool:
     return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+
+
+def _check_crop(sizes: NDArray[np.int64], files: Sequence[str], crop: int, name: str) -> None:
+    small = np.flatnonzero((sizes < crop).any(1))
+    if len(small):
+        width, height = sizes[small[0]]
+        raise Unreadable(
+            f"{name}: {len(small):,} of {len(files):,} images are smaller than crop={crop}, such as {files[small[0]]} "
+            f"({width}×{height}); give a smaller crop, or remove them"
+        )
 
 
 def _one_size(sizes: NDArray[np.int64], name: str) -> tuple[int, int]:

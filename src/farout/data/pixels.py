@@ -25,12 +25,13 @@ class Unreadable(ValueError):
     """An image file that is damaged, or of a kind we do not read."""
 
 
-def decode(path: Path, side: int | None, channels: int) -> NDArray[np.uint8]:
-    """The image as uint8 [C, H, W].
+def decode(path: Path, side: int | None, channels: int, crop: int | None = None) -> NDArray[np.uint8]:
+    """Return the image as uint8 [C, H, W].
 
     Turned upright as its EXIF tag says; 16-bit values are scaled to 8 bits; transparent parts become white; other
-    color spaces become RGB (channels=3) or gray (channels=1, ITU-R 601 weights). With `side`, the shorter side
-    is resized to it (anti-aliased bilinear) and the middle cut out. Of an animation the first frame counts.
+    color spaces become RGB (channels=3) or gray (channels=1, ITU-R 601 weights). With `crop`, so many pixels in either
+    direction are cut out of the middle. With `side`, the shorter side of what is left is resized to it (anti-aliased
+    bilinear) and the middle cut out. Of an animation the first frame counts.
     """
     try:
         with Image.open(path) as image:
@@ -39,10 +40,21 @@ def decode(path: Path, side: int | None, channels: int) -> NDArray[np.uint8]:
         raise
     except _DAMAGE as error:
         raise Unreadable(f"{path}: {_reason(error)}") from error
+    if crop is not None:
+        plain = _middle(plain, crop, path)
     if side is not None and plain.size != (side, side):
         plain = ImageOps.fit(plain, (side, side), Image.Resampling.BILINEAR)
     array = np.asarray(plain)
     return array[None] if channels == 1 else array.transpose(2, 0, 1)
+
+
+def _middle(image: Image.Image, crop: int, path: Path) -> Image.Image:
+    """Return the middle of an image; where as many pixels cannot go on either side, one more goes at the far end."""
+    width, height = image.size
+    if min(width, height) < crop:
+        raise Unreadable(f"{path}: crop={crop} needs at least as many pixels, the image has {width}×{height}")
+    left, top = (width - crop) // 2, (height - crop) // 2
+    return image.crop((left, top, left + crop, top + crop))
 
 
 def probe(path: Path) -> tuple[bytes, int, int]:

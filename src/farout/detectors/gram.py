@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split
 from farout.detectors.catalog import register
-from farout.detectors.checks import Variant, check_classes, check_variant
+from farout.detectors.checks import check_choice, check_classes
 from farout.detectors.gaussian import ROWS
 from farout.networks.statistics import ORDERS
 from farout.rng import numpy_generator
@@ -20,12 +21,16 @@ FLOOR = 1e-6
 """The least that a deviation is divided by: of a channel that is dead for a class both bounds are 0."""
 LEAST = 10
 """Training images from which on a tenth of them can be held out."""
+DIVISOR = 50
+"""What OpenOOD v1.5 divides by instead of an expected deviation."""
+Variant = Literal["paper", "openood", "openood-1.5"]
+"""As the paper defines it, or as OpenOOD's main of 2025-12-01 or its tag v1.5 computes it."""
 
 
 @register
 @dataclass(kw_only=True)
 class Gram(PostHoc):
-    """How far Gram matrices leave the range that training images of the predicted class span (Sastry and Oore 2020).
+    """Deviation of Gram matrices from the range of training images of the predicted class (Sastry and Oore 2020).
 
     score = Σ_l δ_l / E_l over the blocks l. δ_l is the sum over orders p and channels of
     relu(low − g)/|low| + relu(g − high)/|high|, where g is the p-th root of a row sum of F^p (F^p)ᵀ and low and high
@@ -34,16 +39,23 @@ class Gram(PostHoc):
     never predicted in training has the bounds of all classes together. Where no image of the tenth leaves its range,
     E_l is 1. The authors' code also divides by max p, which the paper does not.
 
-    variant="openood" is what OpenOOD v1.5 computes. Bounds are by label, from the whole training split, one pair per
-    class, block and order for all channels together; the *sum* of g over the channels is compared with them; blocks
-    count alike, and the total is divided by 50. That deviation is then read as confidence, so the score is its
-    negative: the sign is inverted, and tables made with it show that. Left out: its choice of five layers, its
-    float32 sums, and its failure where a class has no training image (here: the bounds of all classes).
+    variant="openood" is what OpenOOD computes since 2025-12-01: bounds and E_l by label instead of prediction, from
+    nine tenths and one tenth of each class (⌊n/10⌋ images, drawn by `seed`; there without a seed); bounds divide as
+    |bound + 1e-6|, and the sum is divided by max p, as in the authors' code.
+
+    variant="openood-1.5" is the tag v1.5, which published tables were made with. Bounds are by label, from the whole
+    training split, one pair per class, block and order for all channels together; the *sum* of g over the channels is
+    compared with them; blocks count alike, and the total is divided by 50. That deviation is then read as confidence,
+    so the score is its negative: the sign is inverted, and tables made with it show that.
+
+    Left out of both: their choice of layers (main: every convolution and ReLU module; v1.5: five), float32 sums, and
+    failures where a class has no training image (here: the bounds of all classes) or no image leaves its range.
 
     orders: the powers p, some of 1 to 5.
     """
 
     name: ClassVar[str] = "gram"
+    version: ClassVar[int] = 2
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "grams"})
     fits_on: ClassVar[Split | None] = "train"
     orders: tuple[int, ...] = (1, 2, 3, 4, 5)
@@ -51,7 +63,7 @@ class Gram(PostHoc):
     variant: Variant = "paper"
 
     def __post_init__(self) -> None:
-        check_variant(self.variant)
+        check_choice("variant", self.variant, get_args(Variant))
         orders = tuple(self.orders) if isinstance(self.orders, tuple | list) else ()  # JSON knows lists alone
         strange = [order for order in orders if type(order) is not int or not 1 <= order <= ORDERS]
         if strange or not orders or len(set(orders)) < len(orders):
@@ -61,9 +73,9 @@ class Gram(PostHoc):
         self.orders = orders
 
     def check_fit(self, total: int, labelled: bool) -> None:
-        if self.variant == "openood" and not labelled:
-            raise ValueError("gram with variant='openood' needs the class of every training image: give labels")
-        if self.variant == "paper" and total < LEAST:
+        if self.variant != "paper" and not labelled:
+            raise ValueError(f"gram with variant={self.variant!r} needs the class of every training image: give labels")
+        if self.variant != "openood-1.5" and total < LEAST:
             raise ValueError(f"gram needs at least {LEAST} training images, to hold out a tenth of them, got {total}")
 
     def check_network(self, activations: Activations) -> None:
@@ -73,15 +85,14 @@ class Gram(PostHoc):
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
         self.check_network(activations)
-        predicted = torch.cat([part.logits.argmax(1) for part in activations.chunks(ROWS)])
-        if self.variant == "paper" or labels is None:
-            held = self._held_out(predicted)
-            self.state = self._bounds(activations, predicted, held)
-            self.state |= self._expected(activations, predicted, held)
-        else:
+        classes = torch.cat([part.logits.argmax(1) for part in activations.chunks(ROWS)])
+        if self.variant != "paper":
+            assert labels is not None
             check_classes(labels, activations, self.name)
-            self.state = self._bounds(activations, labels.to(predicted.device), torch.zeros_like(predicted).bool())
-            self.state |= {f"expected:{name}": grams.new_tensor(50) for name, grams in activations.grams.items()}
+            classes = labels.to(classes.device)
+        held = self._held_out(classes)
+        self.state = self._bounds(activations, classes, held)
+        self.state |= self._expected(activations, classes, held)
         if not all(value.isfinite().all() for value in self.state.values()):
             self.state = {}
             raise ValueError("gram: the blocks to fit on gave NaN or infinity; are the network's weights sound?")
@@ -93,14 +104,24 @@ class Gram(PostHoc):
         total = torch.zeros(len(predicted), dtype=torch.float64, device=predicted.device)
         for name, grams in activations.grams.items():
             total = total + self._deviation(name, grams, predicted) / self.fitted(f"expected:{name}")
+        if self.variant == "openood":
+            return total / activations.logits.double().softmax(1).amax(1)
         return total if self.variant == "paper" else -total
 
-    def _held_out(self, predicted: Tensor) -> Tensor:
-        """Which images the bounds do not see, [N]."""
-        total = len(predicted)
-        drawn = numpy_generator(self.seed, "gram").choice(total, total // 10, replace=False)
-        places = torch.from_numpy(drawn).to(predicted.device)
-        return torch.zeros_like(predicted, dtype=torch.bool).index_fill_(0, places, True)
+    def _held_out(self, classes: Tensor) -> Tensor:
+        """Return which images the bounds do not see, [N]: a tenth of all, or of each class, or none."""
+        held, rng = torch.zeros_like(classes, dtype=torch.bool), numpy_generator(self.seed, "gram")
+        known = classes.cpu().numpy()
+        by_class = [np.flatnonzero(known == label) for label in np.unique(known)]
+        groups = {"paper": [np.arange(len(known))], "openood": by_class, "openood-1.5": []}
+        for members in groups[self.variant]:
+            drawn = members[rng.choice(len(members), len(members) // 10, replace=False)]
+            held[torch.from_numpy(drawn).to(held.device)] = True
+        if self.variant == "openood" and not held.any():
+            raise ValueError(
+                f"gram with variant='openood' holds out a tenth of each class, and no class has {LEAST} training images"
+            )
+        return held
 
     def _bounds(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
         """Of every block the least and the largest values by class, [classes, orders, channels]."""
@@ -111,7 +132,7 @@ class Gram(PostHoc):
         for part, members in zip(activations.chunks(ROWS), groups.split(ROWS), strict=True):
             for name, grams in part.grams.items():
                 least = largest = self._chosen(grams)
-                if self.variant == "openood":
+                if self.variant == "openood-1.5":
                     least, largest = least.amin(2, keepdim=True), largest.amax(2, keepdim=True)
                 lows[name] = _reduce(lows.get(name), "amin", members, least, count + 1)
                 highs[name] = _reduce(highs.get(name), "amax", members, largest, count + 1)
@@ -121,23 +142,26 @@ class Gram(PostHoc):
             f"high:{name}": torch.where(absent, high[:count].amax(0), high[:count]) for name, high in highs.items()
         }
 
-    def _expected(self, activations: Activations, predicted: Tensor, held: Tensor) -> dict[str, Tensor]:
-        """Of every block the mean deviation of the images held out."""
+    def _expected(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
+        """Return for every block the mean deviation of the images held out."""
+        if self.variant == "openood-1.5":
+            return {f"expected:{name}": grams.new_tensor(DIVISOR) for name, grams in activations.grams.items()}
         totals = {name: grams.new_zeros(()) for name, grams in activations.grams.items()}
-        parts = zip(activations.chunks(ROWS), predicted.split(ROWS), held.split(ROWS), strict=True)
-        for part, classes, these in parts:
+        parts = zip(activations.chunks(ROWS), classes.split(ROWS), held.split(ROWS), strict=True)
+        for part, these_classes, these in parts:
             for name, grams in part.grams.items():
-                totals[name] += self._deviation(name, grams[these], classes[these]).sum()
+                totals[name] += self._deviation(name, grams[these], these_classes[these]).sum()
         return {f"expected:{name}": torch.where(t == 0, 1.0, t / held.sum()) for name, t in totals.items()}
 
-    def _deviation(self, name: str, grams: Tensor, predicted: Tensor) -> Tensor:
-        """How far one block of every image is out of the bounds of its predicted class, [B]."""
+    def _deviation(self, name: str, grams: Tensor, classes: Tensor) -> Tensor:
+        """Return how far one block of every image is out of the bounds of these classes, [B]."""
         values = self._chosen(grams)
-        if self.variant == "openood":
+        if self.variant == "openood-1.5":
             values = values.sum(2, keepdim=True)
-        low, high = (self.fitted(f"{side}:{name}").index_select(0, predicted) for side in ("low", "high"))
+        low, high = (self.fitted(f"{side}:{name}").index_select(0, classes) for side in ("low", "high"))
         nearest = values.clamp(low, high)
-        return ((values - nearest).abs() / nearest.abs().clamp(min=FLOOR)).sum((1, 2))
+        sizes = nearest.abs().clamp(min=FLOOR) if self.variant == "paper" else (nearest + FLOOR).abs()
+        return ((values - nearest).abs() / sizes).sum((1, 2))
 
     def _chosen(self, grams: Tensor) -> Tensor:
         """The chosen orders of [B, 5, channels]."""

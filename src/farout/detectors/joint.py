@@ -106,11 +106,12 @@ class NNGuide(PostHoc):
     """Nearest-neighbour guidance (Park et al. 2023, eq. 4 and 5): score = −logsumexp(l) · guidance.
 
     The guidance is the mean of the k largest inner products of f/‖f‖ with the bank, which holds f/‖f‖·logsumexp(l) of
-    1 % of the training split drawn by `seed`, but at least 1,000 images, or all. OpenOOD takes the first 1 % as they
-    come, however few: variant="openood" (to the image; there, up to the end of the loader's batch).
+    1 % of the training split drawn by `seed`, but at least 1,000 images, or all. OpenOOD takes the first images as they
+    come, in batches until they are more than 1 %: variant="openood", with the 200 per batch that its evaluator has.
     """
 
     name: ClassVar[str] = "nnguide"
+    version: ClassVar[int] = 2
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
     k: int = 100
@@ -118,6 +119,8 @@ class NNGuide(PostHoc):
     variant: Variant = "paper"
 
     AT_LEAST: ClassVar[int] = 1000
+    BATCH: ClassVar[int] = 200
+    """Images that OpenOOD's evaluator reads at a time by default."""
     ROWS: ClassVar[int] = 256
     """Rows compared with the bank at a time."""
 
@@ -145,13 +148,14 @@ class NNGuide(PostHoc):
         return -activations.logits.double().logsumexp(1) * guidance
 
     def _size(self, total: int) -> int:
-        """How many of the training images the bank holds."""
+        """Return how many of the training images the bank holds."""
         share = total // 100
-        return share if self.variant == "openood" else min(total, max(self.AT_LEAST, share))
+        size = (share // self.BATCH + 1) * self.BATCH if self.variant == "openood" else max(self.AT_LEAST, share)
+        return min(total, size)
 
     def _chosen(self, total: int) -> Tensor:
         if self.variant == "openood":
-            return torch.arange(self._size(total))
+            return torch.arange(self._size(total), device="cpu")
         drawn = numpy_generator(self.seed, "nnguide").choice(total, self._size(total), replace=False)
         return torch.from_numpy(drawn).sort().values
 

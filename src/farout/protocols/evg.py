@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from farout.protocols.chosen import check_chosen, check_labels, chosen
+from farout.protocols.evg_landscape import ENDS, POINTS, plane
 from farout.protocols.evg_summary import summarise
 from farout.protocols.named import Named, made
 from farout.protocols.protocol import PROTOCOLS, Protocol
@@ -28,7 +29,7 @@ from farout.study.found import FoundImages
 from farout.study.results import Results
 from farout.study.scoring import ScoreCell
 from farout.study.searching import SearchCell
-from farout.study.sources import FirstImages, ImageSource
+from farout.study.sources import FirstImages, ImageSource, RepeatedImages
 from farout.study.spec import Budget
 from farout.study.study import Study, Trial
 from farout.study.subjects import Subject
@@ -73,11 +74,14 @@ class Evg(Protocol):
         control: bool = True,
         transfer: bool = True,
         detectors: Sequence[str] | None = None,
+        landscape: Named | None = None,
     ) -> None:
         """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
         chains, steps: as many, where the budget allows it, the l_inf attack's steps too; its own by default.
         control: search on inliers too. transfer: show every detector what was found against the others.
         detectors: labels of those to be searched against, and to judge what was found; all by default.
+        landscape: a variation of two coordinates, such as {name: slice, of: affine, free: [rotation, scale]}; the score
+        of the first outlier is drawn over them, with what chains of every method find there (left panel of Fig. 2).
         """
         for what, number in (("chains", chains), ("steps", steps)):
             if number is not None and (type(number) is not int or number < 1):
@@ -89,12 +93,13 @@ class Evg(Protocol):
         self.methods = made("methods", SEARCHES, methods)
         self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
         self.control, self.transfer, self.detectors = control, transfer, detectors
+        self.landscape = None if landscape is None else plane(landscape)
 
     def unsuited(self, study: Study) -> str | None:
         if reason := super().unsuited(study):
             return reason
         for trial in study.trials:
-            for variation in self.variations.values():
+            for variation in (*self.variations.values(), *([self.landscape] if self.landscape else [])):
                 try:
                     self._suited(variation, trial)
                 except (TypeError, ValueError) as error:
@@ -161,6 +166,8 @@ class _Plan:
         yield from searches
         if self.protocol.control:
             yield from self._searches("", self._bases(self.trial.inliers.test))
+        if self.protocol.landscape is not None:
+            yield from self._landscape(self.protocol.landscape)
         if self.protocol.transfer:
             yield from (entry for search in searches for entry in self._transferred(search))
 
@@ -191,6 +198,21 @@ class _Plan:
             yield attack.name, attack, steps
         else:
             yield from ((label, search, self.effort.steps) for label, search in self.protocol.methods.items())
+
+    def _landscape(self, variation: Variation) -> Iterator[Entry]:
+        """The first outlier's scores over two coordinates, and chains of every method that start from it."""
+        name, images = next(iter(self.trial.outliers.items()))
+        tags = {"outliers": name, "variation": variation.label, "axes": "\n".join(variation.coordinates)}
+        methods: dict[str, Search] = self.protocol.methods
+        parts = [("landscape", POINTS, SEARCHES.create("random"), 0)]
+        parts += [(f"landscape:{method}", ENDS, search, self.effort.steps) for method, search in methods.items()]
+        for subject in self.subjects:
+            for role, chains, search, steps in parts:
+                cell = SearchCell(
+                    subject, variation.suited(self.inliers.about.shape), RepeatedImages(self._bases(images), chains),
+                    chains, search, steps, self.trial.seed, ScoreCell(subject, self.reference),
+                )  # fmt: skip
+                yield self._entry(subject, cell, role=role, **tags)
 
     def _transferred(self, search: Entry) -> Iterator[Entry]:
         """What was found against one detector, scored by all others of the trial."""

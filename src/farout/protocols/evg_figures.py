@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 
 from farout.protocols.evg_found import Found, Reading, methods, titled
+from farout.protocols.pairs import Array
 from farout.protocols.summary import Curve, Curves, HeatMap
-
-BAND = (0.1, 0.9)
-"""Quantiles over chains that bound the bands."""
 
 
 def curves(reading: Reading) -> list[Curves]:
@@ -24,10 +22,9 @@ def curves(reading: Reading) -> list[Curves]:
         words += [titled(one.what.variation)] if several else []
         parts.setdefault(", ".join(["Search progress", *words]), []).append(one)
     caption = (
-        "The lowest score that a chain has met so far: mean over chains, in a band that holds the inner 80 % of them "
-        "(the paper's goes from the lowest chain to the highest). Scores are in units of the inliers' test scores: 0, "
-        "the dotted line, is the mean inlier, 1 is a standard deviation above it. A mean that a few chains drag far up "
-        "begins outside its panel."
+        "The lowest score that a chain has met so far: mean over chains, in a band from the lowest chain to the "
+        "highest. Scores are in units of the inliers' test scores: 0, the dotted line, is the mean inlier, 1 is a "
+        "standard deviation above it."
     )
     caption += " Of two methods the lower one at the same number of queries searches better." if several else ""
     labels = ("queries per chain", "lowest score so far")
@@ -48,12 +45,17 @@ def _panels(reading: Reading, found: Sequence[Found], several: bool) -> dict[str
 def _curve(one: Found) -> Curve:
     """Mean and band over chains, where the mean inlier is 0 and the inliers' standard deviation 1."""
     queries, trace = one.trace()
-    unit = max(np.abs(trace).max(), np.abs(one.inliers).max()) or 1.0  # squares of large scores would overflow
-    inliers = one.inliers / unit
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = (trace / unit - inliers.mean()) / (inliers.std() or 1.0)
-        low, high = np.quantile(scaled, BAND, axis=0)
-        return Curve(queries.astype(np.float64), scaled.mean(axis=0), low, high)
+        scaled = standardized(trace, one.inliers)
+        return Curve(queries.astype(np.float64), scaled.mean(axis=0), scaled.min(axis=0), scaled.max(axis=0))
+
+
+def standardized(scores: Array, inliers: Array) -> Array:
+    """Return scores where the mean inlier is 0 and the inliers' standard deviation 1."""
+    unit = max(np.abs(scores).max(), np.abs(inliers).max()) or 1.0  # squares of large scores would overflow
+    scaled = inliers / unit
+    found: Array = (scores / unit - scaled.mean()) / (scaled.std() or 1.0)
+    return found
 
 
 def transfer_maps(reading: Reading) -> list[HeatMap]:

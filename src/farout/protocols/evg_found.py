@@ -137,17 +137,17 @@ class Reading:
 def read(results: Results, protocol: str) -> Reading:
     """What there is so far of what the protocol planned."""
     rows = results.done(protocol)
-    inliers = {_who(row): (row, results.scores(row)) for row in _of("inliers", rows)}
-    rows = [row for row in rows if _who(row) in inliers]
+    inliers = {who_of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
+    rows = [row for row in rows if who_of(row) in inliers]
 
     def scored(row: Row) -> tuple[Who, Row, Array, Row, Array]:
-        return _who(row), *inliers[_who(row)], row, results.scores(row)
+        return who_of(row), *inliers[who_of(row)], row, results.scores(row)
 
-    clean = {(_who(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
-    controls = {(_who(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
+    clean = {(who_of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
+    controls = {(who_of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
     found = []
     for row in _of("search", rows):
-        who, what = _who(row), _what(row)
+        who, what = who_of(row), _what(row)
         before = clean[who, what.outliers].scores if (who, what.outliers) in clean else NONE
         control = controls.get((who, what[1:]), NONE)
         found.append(Found(*scored(row), what, before, control, results))
@@ -159,7 +159,8 @@ def _of(role: str, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.tags["role"] == role]
 
 
-def _who(row: Row) -> Who:
+def who_of(row: Row) -> Who:
+    """Return the detector that a row belongs to."""
     return Who(row.tags["network"], row.tags["seed"], row.tags["detector"])
 
 

@@ -11,10 +11,11 @@ import pandas as pd
 from farout import metrics
 from farout.protocols.evg_figures import curves, transfer_maps
 from farout.protocols.evg_found import Found, Reading, bounds, interval, read, titled
+from farout.protocols.evg_landscape import landscapes
 from farout.protocols.evg_overview import overview
 from farout.protocols.evg_sheets import sheets
 from farout.protocols.pairs import Array, Pair, networks
-from farout.protocols.summary import Summary, Table
+from farout.protocols.summary import Shown, Summary, Table
 from farout.study.results import Results
 
 RUNS = 5
@@ -31,7 +32,13 @@ def summarise(results: Results, protocol: str) -> Summary:
     if reading.found:
         frame = pd.DataFrame([_line(one) for one in reading.found])
         tables += [*_drops(frame), _details(frame), *_transfers(reading)]
-    return Summary("Worst case", tables, [*sheets(reading), *transfer_maps(reading), *curves(reading)])
+    figures: list[Shown] = [
+        *sheets(reading),
+        *transfer_maps(reading),
+        *landscapes(results, protocol, reading),
+        *curves(reading),
+    ]
+    return Summary("Worst case", tables, figures)
 
 
 def _line(one: Found) -> dict[str, Any]:

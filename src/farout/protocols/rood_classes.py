@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from farout.core import Detector, ImageSet, PostHoc
+from farout.data.arrays import OUTLIER
 from farout.detectors.catalog import catalog
-from farout.study.sources import OUTLIER
 from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 
 COLUMNS = ("setup", "network", "seed", "detector", "mean", "GS")

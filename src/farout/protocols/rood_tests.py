@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from farout.data.arrays import OUTLIER
 from farout.protocols.pairs import Array
 from farout.study.results import Results, Row
-from farout.study.sources import OUTLIER
 
 UNSHIFTED = "U"
 """The setup without shifts."""

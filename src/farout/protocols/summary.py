@@ -142,7 +142,28 @@ class DensityMap:
     """Of both axes; what lies beyond is shown at the edge."""
 
 
-Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap
+@dataclass(frozen=True)
+class Surface:
+    """Values at points of the unit square, and where searches for the lowest value have ended."""
+
+    points: NDArray[np.float64]  # [N, 2]
+    values: NDArray[np.float64]  # [N]
+    ends: NDArray[np.float64]  # [M, 2]
+
+
+@dataclass(frozen=True)
+class Landscapes:
+    """What a search in two coordinates walks on: one panel per detector and method, low values dark."""
+
+    name: str
+    title: str
+    caption: str
+    panels: dict[str, Surface]
+    labels: tuple[str, str]
+    """Of both axes."""
+
+
+Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap | Landscapes
 """A figure of any kind; the report knows how to draw each."""
 
 

@@ -21,6 +21,7 @@ from farout.protocols.summary import (
     Gallery,
     HeatMap,
     Histograms,
+    Landscapes,
     Scatter,
     Sheet,
     Shown,
@@ -28,7 +29,7 @@ from farout.protocols.summary import (
     Summary,
     Table,
 )
-from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, scatter
+from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, landscapes, scatter
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.tables import readable, summaries, tables, write_tables
@@ -120,5 +121,6 @@ PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
     Bars: _drawn(bars.draw),
     Scatter: _drawn(scatter.draw),
     DensityMap: _drawn(density_map.draw),
+    Landscapes: _drawn(landscapes.draw),
 }
 """What each kind of figure gives to the page."""

@@ -12,6 +12,7 @@ import numpy as np
 from farout import rng
 from farout.core import ImageSet, Shift
 from farout.data import load
+from farout.data.arrays import OUTLIER
 from farout.data.matched import match
 from farout.data.shifted import Shifted
 from farout.data.splits import divide
@@ -21,9 +22,6 @@ from farout.study.spec import DataSpec, NetworkSpec
 if TYPE_CHECKING:
     from farout.study.cell import Cell
     from farout.study.store import Store
-
-OUTLIER = "outlier"
-"""The attribute of images that are outliers to their own class, as defective ones are."""
 
 
 class About(NamedTuple):
@@ -136,6 +134,16 @@ class FirstImages(DerivedImages):
 
     def load(self) -> ImageSet:
         return self.source.load().limit(self.count)
+
+
+@dataclass(frozen=True)
+class RepeatedImages(DerivedImages):
+    """The first image of another source, `count` times: several chains start from it."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        return self.source.load().subset(np.zeros(self.count, np.int64))
 
 
 @dataclass(frozen=True)

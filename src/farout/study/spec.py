@@ -75,6 +75,10 @@ class DataSpec(Spec):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+_PATHS = ("font", "root")
+"""Options of image sets that name a file or folder."""
+
+
 def _data(value: Any, info: ValidationInfo) -> Any:
     """ "toy:test/ood_cls" is short for {name: toy, split: test/ood_cls}; paths start from the study's folder."""
     if isinstance(value, str) and value.find(":") > 1 and not _path(value, info).exists():  # nor a drive letter
@@ -84,8 +88,9 @@ def _data(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         value = {**value, "name": _rooted(value["name"], info)}
         options = value.get("options")
-        if isinstance(options, dict) and isinstance(options.get("font"), str):
-            value["options"] = {**options, "font": str(_path(options["font"], info).resolve())}
+        for key in _PATHS if isinstance(options, dict) else ():
+            if isinstance(options.get(key), str):
+                options = value["options"] = {**options, key: str(_path(options[key], info).resolve())}
     return value
 
 

@@ -7,8 +7,9 @@ from farout.variations.color import Color
 from farout.variations.composed import Composed
 from farout.variations.latent import Latent
 from farout.variations.pixel import Pixel
+from farout.variations.slice import Slice
 
-__all__ = ["VARIATIONS", "Affine", "Attributes", "Color", "Composed", "Latent", "Pixel", "create", "names"]
+__all__ = ["VARIATIONS", "Affine", "Attributes", "Color", "Composed", "Latent", "Pixel", "Slice", "create", "names"]
 
 names = VARIATIONS.names
 create = VARIATIONS.create

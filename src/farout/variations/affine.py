@@ -27,6 +27,7 @@ class Affine(Variation):
 
     name = "affine"
     dim = 5
+    coordinates = ("rotation", "translation_x", "translation_y", "scale", "shear")
     rotation: Bounds = (-45.0, 45.0)
     """Degrees, clockwise."""
     translation_x: Bounds = (-10 / 32, 10 / 32)

@@ -25,6 +25,7 @@ class Color(Variation):
 
     name = "color"
     dim = 4
+    coordinates = ("brightness", "contrast", "saturation", "hue")
     brightness: Bounds = (0.5, 1.5)
     contrast: Bounds = (0.5, 1.5)
     saturation: Bounds = (0.0, 2.0)

@@ -41,6 +41,10 @@ class Composed(Variation):
         return " + ".join(part.label for part in self.of)
 
     @property
+    def parts(self) -> tuple[Variation, ...]:
+        return tuple(self.of)
+
+    @property
     def dim(self) -> int:
         """Coordinates of a latent: those of all parts."""
         return sum(part.dim for part in self.of)

@@ -59,6 +59,16 @@ class Variation(ABC):
         return self.name
 
     @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Names of the coordinates of a latent."""
+        return tuple(f"z{number}" for number in range(1, self.dim + 1))
+
+    @property
+    def parts(self) -> tuple[Variation, ...]:
+        """The variations that it is made of; itself alone for most."""
+        return (self,)
+
+    @property
     def space(self) -> Space:
         """Where its latents live."""
         return Space(self.dim, self.domain)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.core import ImageSet
+from farout.data.arrays import OUTLIER
 from farout.data.writing.array_files import write_npy, write_npz
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, Pixels, Sink
 from farout.files import has_size, hidden, opened, present, sync, whole
@@ -20,13 +21,20 @@ _PIECE = 1 << 20
 
 
 class Arrays(Layout):
-    """SHIFT.npz with `images`, `labels` and `severity`, or SHIFT.npy and labels.npy; the severities one after another.
+    """SHIFT.npz with `images`, `labels`, `severity`, `outlier`, or SHIFT.npy and labels.npy; severities in turn.
+
+    labels.npy serves all files, so that sets with outliers to their own class cannot be written as .npy.
 
     A severity that is finished waits as raw pixels for the others.
     """
 
     def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
         super().__init__(images, folder, form)
+        if form == "npy" and OUTLIER in images.attributes:
+            raise ValueError(
+                f"{images.name} has outliers among the images of its classes, and .npy files cannot tell which; write "
+                "it as npz, png or jpeg"
+            )
         self._temporary: dict[tuple[str, int], Path] = {}
 
     def place(self, group: Group) -> str:
@@ -35,16 +43,18 @@ class Arrays(Layout):
     def missing(self, group: Group) -> list[Job]:
         if present(self._target(group)):
             return []
-        wanted = [part for part in group.parts if not has_size(self._part(group, part[0]), self.size, self.folder)]
-        return [Job(group, number, shift, np.arange(len(self.images))) for number, shift in wanted]
+        rows = self.rows(group)
+        size = self.size(len(rows))
+        wanted = [part for part in group.parts if not has_size(self._part(group, part[0]), size, self.folder)]
+        return [Job(group, number, shift, rows) for number, shift in wanted]
 
     def begin(self, job: Job) -> None:
         self._temporary[job.group.name, job.severity] = path = hidden(self._part(job.group, job.severity))
         path.touch()
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
-        size = int(np.prod(self.images.shape))
-        return partial(_put, self._temporary[job.group.name, job.severity], int(rows[0]) * size)
+        start = self.size(int(np.searchsorted(job.rows, rows[0])))
+        return partial(_put, self._temporary[job.group.name, job.severity], start)
 
     def finish(self, job: Job) -> None:
         temporary = self._temporary[job.group.name, job.severity]
@@ -60,7 +70,7 @@ class Arrays(Layout):
         if present(target):
             return
         channels, height, width = self.images.shape
-        shape = (len(parts) * len(self.images), height, width, channels)
+        shape = (len(parts) * len(self.rows(group)), height, width, channels)
         if self.form == "npz":
             write_npz(target, shape, _blocks(parts), self._beside(group))
         else:
@@ -83,9 +93,9 @@ class Arrays(Layout):
 
     def _beside(self, group: Group) -> dict[str, NDArray[np.int64]]:
         """The arrays beside the images."""
-        total, labels, severities = len(self.images), self.images.labels, group.severities
-        beside = {} if labels is None else {"labels": np.tile(labels, len(group.shifts))}
-        return {**beside, **({"severity": np.repeat(severities, total)} if severities else {})}
+        rows, known = self.rows(group), {"labels": self.images.labels, OUTLIER: self.images.attributes.get(OUTLIER)}
+        beside = {what: np.tile(of[rows], len(group.shifts)) for what, of in known.items() if of is not None}
+        return {**beside, **({"severity": np.repeat(group.severities, len(rows))} if group.severities else {})}
 
 
 def _put(path: Path, start: int, pixels: Pixels) -> None:

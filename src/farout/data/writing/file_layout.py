@@ -12,15 +12,20 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from farout.core import ImageSet
+from farout.data.arrays import OUTLIER
+from farout.data.folder import MARKS
 from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
-from farout.files import all_whole, files_in, is_hidden, make_folder
+from farout.files import all_whole, files_in, is_hidden, make_folder, write_text
 
 QUALITY = 85
 """Of JPEG files, as in the published sets of 64 and 224 px."""
 
 
 class Files(Layout):
-    """SHIFT/SEVERITY/CLASS/INDEX.png (or .jpg); without the level of a severity or of classes where there are none."""
+    """SHIFT/SEVERITY/CLASS/INDEX.png (or .jpg); without the level of a severity or of classes where there are none.
+
+    outliers.txt beside the class folders names the images that are outliers to their own class.
+    """
 
     def place(self, group: Group) -> str:
         return group.place
@@ -29,7 +34,7 @@ class Files(Layout):
         jobs = []
         for number, shift in group.parts:
             there = _there(self._folder(group, number), self.folder)
-            rows = [row for row, file in enumerate(self.files) if file not in there]
+            rows = [row for row in self.rows(group) if self.files[row] not in there]
             jobs.append(Job(group, number, shift, np.array(rows, np.int64)))
         return [job for job in jobs if job.left]
 
@@ -39,6 +44,16 @@ class Files(Layout):
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
         return partial(_put, [self._path(job, row) for row in rows], self.folder, self.form)
+
+    def finish(self, job: Job) -> None:
+        self.complete(job.group)
+
+    def complete(self, group: Group) -> None:
+        outlier = self.images.attributes.get(OUTLIER)
+        if outlier is None or not group.clean:
+            return
+        named = sorted(self.files[row] for row in np.flatnonzero(outlier))
+        write_text(self._folder(group, 0) / MARKS, "".join(f"{file}\n" for file in named), self.folder)
 
     def _folder(self, group: Group, severity: int) -> Path:
         return self.folder / group.place / (str(severity) if severity else "")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.core import ImageSet, Shift
+from farout.data.arrays import OUTLIER
 
 Format = Literal["npz", "npy", "png", "jpeg"]
 Pixels = NDArray[np.uint8]
@@ -36,6 +37,11 @@ class Group:
     def place(self) -> str:
         """The name of its file or folder, without an ending."""
         return PUBLISHED_NAMES.get(self.name, self.name)
+
+    @property
+    def clean(self) -> bool:
+        """Does it hold the images as they are?"""
+        return self.shifts == (None,)
 
     @property
     def labels(self) -> list[str]:
@@ -85,10 +91,17 @@ class Layout(ABC):
     def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
         self.images, self.folder, self.form = images, folder, form
 
-    @property
-    def size(self) -> int:
-        """Bytes of all images under one shift, as raw pixels."""
-        return len(self.images) * int(np.prod(self.images.shape))
+    def rows(self, group: Group) -> NDArray[np.int64]:
+        """Return the places in the set of the images that a group holds.
+
+        Outliers to their own class are there as they are, and not under shifts: those would count as inliers.
+        """
+        outlier = self.images.attributes.get(OUTLIER)
+        return np.arange(len(self.images)) if outlier is None or group.clean else np.flatnonzero(outlier == 0)
+
+    def size(self, count: int) -> int:
+        """Return the bytes of so many images as raw pixels."""
+        return count * int(np.prod(self.images.shape))
 
     @abstractmethod
     def place(self, group: Group) -> str:

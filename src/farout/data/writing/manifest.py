@@ -44,7 +44,7 @@ def _entry(layout: Layout, group: Group) -> dict[str, Any]:
     return {
         "place": layout.place(group),
         "labels": group.labels,
-        "images": len(group.shifts) * len(layout.images),
+        "images": len(group.shifts) * len(layout.rows(group)),
         "severities": group.severities,
         "identities": [shift.identity() for shift in group.shifts if shift is not None],
         "versions": [{name: version(name) for name in _PACKAGES}],

@@ -44,13 +44,17 @@ def write(
     """Write images under every shift to a folder, with `clean` also as they are, and return the manifest.
 
     Every image on disk is the 8-bit image that `Shifted(images, shift, seed)` gives at its place; "jpeg" files lose
-    something beyond that. The same call again goes on where the first one stopped, and another one with the same
-    images, seed and format adds shifts. With workers, scripts need the usual `if __name__ == "__main__":`.
+    something beyond that. Images that are outliers to their own class (attribute "outlier") are written as they are and
+    not under shifts, as in MVTec-AD-R; `farout.load` gives the attribute back. The same call again goes on where the
+    first one stopped, and another one with the same images, seed and format adds shifts. With workers, scripts need the
+    usual `if __name__ == "__main__":`.
     """
     folder, groups = Path(folder), _grouped(shifts, clean)
     if not len(images):
         raise ValueError(f"{images.name} is empty; expected at least one image")
     layout = (Arrays if form in ("npz", "npy") else Files)(images, folder, form)
+    if not all(len(layout.rows(group)) for group in groups):
+        raise ValueError(f"all images of {images.name} are outliers to their own class; there is none to be shifted")
     facts = manifest(layout, groups, seed)
     there = check_folder(images, folder, facts)
     _try_out(images, [group for group in groups if group.name not in there])
@@ -119,7 +123,8 @@ def _try_out(images: ImageSet, groups: Sequence[Group]) -> None:
 
 def _check_space(layout: Layout, jobs: Sequence[Job]) -> None:
     """Arrays are as large as their pixels, and one shift's lie there twice while they are put together."""
-    need = layout.size * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else layout.size
+    size = layout.size(len(layout.images))
+    need = size * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else size
     free = shutil.disk_usage(layout.folder).free
     if need > free:
         raise OSError(f"{layout.folder} needs about {need / 1e6:,.0f} MB, but {free / 1e6:,.0f} MB are free; make room")
@@ -130,7 +135,7 @@ def _compute(
 ) -> None:
     originals = layout.folder / UNFINISHED / "originals"
     watcher.total(sum(job.left for job in jobs))
-    if not has_size(originals, layout.size, layout.folder):
+    if not has_size(originals, layout.size(len(layout.images)), layout.folder):
         keep(layout.images, originals, watcher)
     watcher.advance(0, "starting")
     try:

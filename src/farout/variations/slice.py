@@ -1,0 +1,82 @@
+"""`slice`: a variation in some of its coordinates, the others held in the middle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from farout.core import ImageSet
+from farout.registry import unknown
+from farout.variations.catalog import VARIATIONS
+from farout.variations.composed import made
+from farout.variations.latents import check_latents
+from farout.variations.variation import Variation
+
+MIDDLE = 0.5
+"""Where the other coordinates are held."""
+
+
+@VARIATIONS.register("slice")
+@dataclasses.dataclass(kw_only=True)
+class Slice(Variation):
+    """Another variation of a base by a cube, in the coordinates that are `free`; the others are 0.5, their middle.
+
+    >>> Slice(of=Affine(), free=["rotation", "translation_x"])
+    """
+
+    name = "slice"
+    of: Variation
+    """A name, or a mapping of name and settings, stands for a variation."""
+    free: Sequence[str]
+    """Names of its coordinates."""
+
+    def __post_init__(self) -> None:
+        self.of = made(self.of)
+        if self.of.domain != "cube" or not self.of.conditional:
+            raise ValueError(f"only variations of a base by a cube have slices, and {self.of.name} is none")
+        if isinstance(self.free, str) or not self.free or len(set(self.free)) < len(self.free):
+            raise ValueError(f"free must list different coordinates of {self.of.name}, got {self.free!r}")
+        self.free = tuple(self.free)
+        for name in self.free:
+            if name not in self.of.coordinates:
+                raise unknown(f"coordinate of {self.of.name}:", name, self.of.coordinates)
+
+    @property
+    def label(self) -> str:
+        return f"{' and '.join(self.free)} of {self.of.label}"
+
+    @property
+    def parts(self) -> tuple[Variation, ...]:
+        return (self.of,)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of a latent: those that are free."""
+        return len(self.free)
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        return tuple(self.free)
+
+    def base(self, images: ImageSet, indices: ArrayLike) -> Any:
+        return self.of.base(images, indices)
+
+    def suited(self, shape: tuple[int, ...]) -> Self:
+        return dataclasses.replace(self, of=self.of.suited(shape))
+
+    def decode(self, z: Tensor, base: Any) -> Tensor:
+        """What the whole variation makes of the bases."""
+        check_latents(z, len(base), self.dim)
+        whole = torch.full((len(z), self.of.dim), MIDDLE, dtype=z.dtype, device=z.device)
+        whole[:, [self.of.coordinates.index(name) for name in self.free]] = z
+        return self.of.decode(whole, base)
+
+    def identity(self) -> dict[str, Any]:
+        """The identity of the whole variation, and the coordinates."""
+        params = {"of": self.of.identity(), "free": list(self.free)}
+        return {"name": self.name, "version": self.version, "params": params}
