@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from farout import metrics
 from farout.data.drawn import split_of
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
-from farout.protocols.pairs import OWN, Array, Pair, densities, failures, networks, pairs, scored
+from farout.protocols.networks import networks
+from farout.protocols.pairs import OWN, Array, Pair, densities, failures, pairs, scored
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Densities, HeatMap, Histograms, Shown, Summary, Table
 from farout.registry import unknown
@@ -72,8 +73,9 @@ class Attributes(Protocol):
         }
         return scored(self.name, trial, shifted, count)
 
-    def summarise(self, results: Results) -> Summary:
-        found = list(pairs(results, self.name))
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        found = list(pairs(results, cls.name))
         if not found:
             return Summary("Attributes")
         frame = pd.DataFrame([line for pair in found for line in _lines(results, pair)])
@@ -82,7 +84,12 @@ class Attributes(Protocol):
         first = [pair for pair in found if pair.seed == found[0].seed]
         return Summary(
             "Attributes",
-            [_overview(middle), *networks(results, self.name, found), *_medians(middle), _details(frame)],
+            [
+                _overview(middle),
+                *networks(results, cls.name, [pair.inlier_row for pair in found]),
+                *_medians(middle),
+                _details(frame),
+            ],
             [
                 *_heat_maps(middle),
                 *(figure for condition in CONDITIONS for figure in _densities(results, first, condition)),

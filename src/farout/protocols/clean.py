@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from farout import metrics
-from farout.protocols.pairs import Array, Pair, best, densities, failures, networks, pairs, scored
+from farout.protocols.networks import networks
+from farout.protocols.pairs import Array, Pair, best, densities, failures, pairs, scored
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import Entry
@@ -43,14 +44,15 @@ class Clean(Protocol):
             entry for trial in study.trials for entry in scored(self.name, trial, trial.outliers, IMAGES[study.budget])
         ]
 
-    def summarise(self, results: Results) -> Summary:
-        found = list(pairs(results, self.name))
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        found = list(pairs(results, cls.name))
         if not found:
             return Summary("Clean evaluation")
         frame = _frame(results, found)
         return Summary(
             "Clean evaluation",
-            [_overview(frame), *networks(results, self.name, found), _details(frame)],
+            [_overview(frame), *networks(results, cls.name, [pair.inlier_row for pair in found]), _details(frame)],
             [*densities(found, results.scores), failures(results, frame, found)],
         )
 

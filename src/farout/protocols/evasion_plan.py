@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from farout.attacks import Attack
 from farout.networks import Ensemble, Network
 from farout.protocols.chosen import chosen
+from farout.protocols.networks import classifiers
 from farout.study.attacked import AttackedImages
 from farout.study.attacking import AttackCell
 from farout.study.attending import AttentionCell
@@ -40,12 +41,6 @@ EFFORT: dict[Budget, Effort] = {
     "standard": Effort(1_000, 200, None),
     "full": Effort(None, 1_000, None),
 }
-
-
-def classifiers(subjects: Sequence[Subject]) -> dict[str, NetworkSource]:
-    """By label, the networks that give classes."""
-    found = {s.network: s.classifier for s in subjects}
-    return {label: network for label, network in found.items() if network and network.preview().classes > 1}
 
 
 def has_maps(network: Network) -> bool:

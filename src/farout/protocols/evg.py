@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.evg_summary import summarise
 from farout.protocols.named import Named, made
+from farout.protocols.networks import classified
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
 from farout.search import SEARCHES, Search
@@ -126,8 +127,9 @@ class Evg(Protocol):
             within(self.steps, allowed.attack_steps), allowed.inliers,
         )  # fmt: skip
 
-    def summarise(self, results: Results) -> Summary:
-        return summarise(results, self.name)
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        return summarise(results, cls.name)
 
     def _suited(self, variation: Variation, trial: Trial) -> Variation:
         """The variation for this trial's images, tried on one of each set."""
@@ -157,6 +159,7 @@ class _Plan:
             yield from (
                 self._scored(subject, images, role="outliers", outliers=name) for name, images in outliers.items()
             )
+        yield from classified(self.protocol.name, self.trial.seed, self.subjects, self.inliers)
         searches = [search for name, images in outliers.items() for search in self._searches(name, images)]
         yield from searches
         if self.protocol.control:

@@ -13,7 +13,8 @@ from farout.protocols.evg_figures import curves, transfer_maps
 from farout.protocols.evg_found import Found, Reading, bounds, interval, read, titled
 from farout.protocols.evg_overview import overview
 from farout.protocols.evg_sheets import sheets
-from farout.protocols.pairs import Array, Pair, networks
+from farout.protocols.networks import networks
+from farout.protocols.pairs import Array
 from farout.protocols.summary import Summary, Table
 from farout.study.results import Results
 
@@ -26,8 +27,8 @@ def summarise(results: Results, protocol: str) -> Summary:
     reading = read(results, protocol)
     if not reading.known:
         return Summary("Worst case")
-    pairs = [Pair(*who, outliers, one.inlier_row, one.row) for (who, outliers), one in reading.clean.items()]
-    tables = [overview(reading), *networks(results, protocol, pairs)]
+    scored = [one.inlier_row for one in [*reading.clean.values(), *reading.found]]
+    tables = [overview(reading), *networks(results, protocol, scored)]
     if reading.found:
         frame = pd.DataFrame([_line(one) for one in reading.found])
         tables += [*_drops(frame), _details(frame), *_transfers(reading)]

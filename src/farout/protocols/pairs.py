@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Densities, Gallery, Strip, Table
+from farout.protocols.networks import classified
+from farout.protocols.summary import Densities, Gallery, Strip
 from farout.study.cell import Entry
 from farout.study.results import Results, Row
 from farout.study.scoring import ScoreCell
@@ -43,6 +44,8 @@ def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], cou
         for subject in trial.subjects:
             tags = {"network": subject.network, "seed": str(trial.seed), "detector": subject.label, "outliers": name}
             entries.append(Entry(protocol, ScoreCell(subject, images), tags))
+        if not name:
+            entries += classified(protocol, trial.seed, trial.subjects, images)
     return entries
 
 
@@ -58,24 +61,6 @@ def pairs(results: Results, protocol: str) -> Iterable[Pair]:
 
 def _subject(row: Row) -> tuple[str, str, str]:
     return row.tags["network"], row.tags["seed"], row.tags["detector"]
-
-
-def networks(results: Results, protocol: str, found: Sequence[Pair]) -> list[Table]:
-    """The networks' accuracy: a detector can do no better than the network it reads."""
-    accuracies: dict[tuple[str, str], float] = {}
-    for pair in found:
-        for cell in pair.inlier_row.requires:
-            accuracy = results.store.facts(cell).get("accuracy")
-            if accuracy is not None:
-                accuracies[pair.network, pair.seed] = accuracy
-    if not accuracies:
-        return []
-    frame = pd.DataFrame([{"classifier": n, "seed": s, "accuracy": value} for (n, s), value in accuracies.items()])
-    caption = (
-        "Accuracy on the inliers' validation images (flattered where those were cut from images that the network was "
-        "trained on). If it is not what you expect, check mean and std."
-    )
-    return [Table(f"{protocol}_networks", "Networks", caption, frame)]
 
 
 def densities(found: Sequence[Pair], scores: Callable[[Row], Array], which: str = "") -> list[Densities]:

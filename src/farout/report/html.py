@@ -31,7 +31,7 @@ from farout.protocols.summary import (
 from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, scatter
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
-from farout.report.tables import readable, summaries, tables, write_tables
+from farout.report.tables import fitted, readable, summaries, tables, write_tables
 from farout.study.results import Results
 
 
@@ -43,7 +43,8 @@ def render(results: Results) -> str:
     return environment.get_template("template.html").render(
         results=results,
         sections=[_section(name, summary) for name, summary in summaries(results).items()],
-        pending=results.pending(),
+        fitted=[_table(table) for table in fitted(results)],
+        counts=results.counts(),
         failures=[(row, trace) for row, trace in results.failures().values()],
         spec=yaml.safe_dump(results.spec, sort_keys=False, allow_unicode=True) if results.spec else "",
     )

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from farout.protocols import PROTOCOLS
+from farout.protocols import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import reason
+from farout.study.fit_sizes import SPLITS, fit_text
 from farout.study.results import Results
 
 SHOWN = 5
@@ -20,17 +21,40 @@ SHOWN = 5
 @lru_cache(maxsize=1)  # a report is written from the summaries that were printed before
 def summaries(results: Results) -> dict[str, Summary]:
     """What every protocol of the run makes of the scores that were there when `results` was opened."""
-    return {spec.name: PROTOCOLS.create(spec.name, **spec.params).summarise(results) for spec in results.protocols}
+    return {spec.name: _protocol(spec.name).summarise(results) for spec in results.protocols}
+
+
+def _protocol(name: str) -> type[Protocol]:
+    """The class of a protocol. None is made: a study's settings may name code of the user's."""
+    made = PROTOCOLS[name]
+    assert isinstance(made, type)
+    return made
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables of a run."""
-    return [table for summary in summaries(results).values() for table in summary.tables]
+    """All tables of a run: those of its protocols and, where these have any, what was fitted on what."""
+    found = [table for summary in summaries(results).values() for table in summary.tables]
+    return [*found, *fitted(results)] if found else []
+
+
+def fitted(results: Results) -> list[Table]:
+    """How many images networks were trained and detectors fitted on; nothing where nothing was."""
+    if not results.fitted:
+        return []
+    frame = pd.DataFrame(results.fitted)
+    empty = [name for name in map(str, frame) if name.removeprefix("of_") in SPLITS.values() and not frame[name].any()]
+    caption = (
+        "Images that networks were trained and detectors fitted on: training, validation (the best epoch of a network "
+        "is chosen on them) and outlier images, each of how many there are (of_…). 0: not fitted on these. A detector "
+        "that is fitted on fewer images than in its paper may do worse."
+    )
+    return [Table("fitted", "What was fitted on what", caption, frame.drop(columns=empty))]
 
 
 def text(results: Results) -> str:
     """The first table of every protocol as text, with what is to be known of it and what is missing."""
-    lines = [f"{results.name} (budget {results.budget})", *(f"left out: {cut}" for cut in results.cuts)]
+    lines = [f"{results.name} (budget {results.budget})", *fit_text(results.fitted)]
+    lines += [f"left out: {cut}" for cut in results.cuts]
     lines += [f"note: {note}" for note in results.notes]
     for summary in summaries(results).values():
         for table in summary.tables[:1]:
@@ -40,12 +64,12 @@ def text(results: Results) -> str:
 
 def _missing(results: Results) -> list[str]:
     """How many results are missing, and why the first few of them failed."""
-    pending, failures = len(results.pending()), results.failures()
-    if not pending:
+    counts = results.counts()
+    if not counts.missing:
         return []
-    reasons = list(dict.fromkeys(reason(trace) for _, trace in failures.values()))
+    reasons = list(dict.fromkeys(reason(trace) for _, trace in results.failures().values()))
     more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
-    count = f"{pending} of {len(results.rows)} results are missing, {len(failures)} of them failed"
+    count = f"{counts.missing} of {counts.total} results are missing, {counts.failed} of them failed"
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
 
 
