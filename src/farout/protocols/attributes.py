@@ -20,7 +20,7 @@ from farout import metrics
 from farout.data.drawn import split_of
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
 from farout.protocols.networks import networks
-from farout.protocols.pairs import OWN, Array, Pair, densities, failures, pairs, scored
+from farout.protocols.pairs import OWN, Array, Pair, densities, failures, pairs, scored, span
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Densities, HeatMap, Histograms, Shown, Summary, Table
 from farout.registry import unknown
@@ -85,7 +85,7 @@ class Attributes(Protocol):
         return Summary(
             "Attributes",
             [
-                _overview(middle),
+                _overview(middle, clean),
                 *networks(results, cls.name, [pair.inlier_row for pair in found]),
                 *_medians(middle),
                 _details(frame),
@@ -168,8 +168,8 @@ def _over_seeds(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _overview(middle: pd.DataFrame) -> Table:
-    """AUROC by detector and scenario on uncorrupted images, best first."""
+def _overview(middle: pd.DataFrame, every: pd.DataFrame) -> Table:
+    """AUROC by detector and scenario on uncorrupted images, best first; `every`: those of every seed."""
     clean = middle[middle["condition"] == CONDITIONS[0]]
     scenarios = list(dict.fromkeys(middle["outliers"]))
     wide = clean.pivot(index=SUBJECT, columns="outliers", values="auroc")
@@ -179,7 +179,8 @@ def _overview(middle: pd.DataFrame) -> Table:
     wide.columns.name = None
     seeds = int(middle["seeds"].max())
     caption = (
-        f"Uncorrupted images{f', median over {seeds} seeds' if seeds > 1 else ''}; 0.5 is chance, below 0.5 images "
+        f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "
+        f"outliers{f', median over {seeds} seeds' if seeds > 1 else ''}; 1 is ideal, 0.5 is chance, below 0.5 images "
     )
     caption += "with the shifted attribute look more normal than inliers. Intervals: see all figures."
     if any("rotation" in scenario for scenario in scenarios):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from farout import metrics
 from farout.protocols.networks import networks
-from farout.protocols.pairs import Array, Pair, best, densities, failures, pairs, scored
+from farout.protocols.pairs import Array, Pair, best, densities, failures, pairs, scored, span
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import Entry
@@ -89,9 +89,10 @@ def _overview(frame: pd.DataFrame) -> Table:
         columns = [column for pair, both in zip(columns, bounds, strict=True) for column in (pair, *both)]
     wide = pd.DataFrame({**dict(columns), "mean": value.mean(axis=1, skipna=False)})
     wide = wide.sort_values("mean", ascending=False, kind="stable").reset_index()
-    caption = "AUROC by outlier set; 0.5 is chance, below 0.5 outliers look more normal than inliers."
+    counts = f"{span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each set"
+    caption = f"{counts}; 1 is ideal, 0.5 is chance, below 0.5 outliers look more normal than inliers."
     caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
-    return Table("clean_auroc", "AUROC at a glance", caption, wide)
+    return Table("clean_auroc", "AUROC by outlier set", caption, wide)
 
 
 def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:

@@ -115,6 +115,12 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
     return Gallery("failures", "Worst failures", caption, strips)
 
 
+def span(numbers: Iterable[int]) -> str:
+    """A number, or the smallest and the largest of several."""
+    known = sorted(set(numbers))
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
+
+
 def best(frame: pd.DataFrame, places: Any) -> int:
     """The place, among these, of the highest AUROC."""
     places = np.asarray(places)

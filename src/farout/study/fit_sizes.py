@@ -31,7 +31,8 @@ def fit_cuts(trials: Sequence[Trial]) -> list[str]:
         for line in lines:
             used, there = line[kind], line[f"of_{kind}"]
             if 0 < used < there:
-                told.append(f"{there - used:,} of {there:,} {kind} images: {_fitted(lines)} on the other {used:,}")
+                use = f"{_fitted(lines)} on the other {used:,}" if kind == SPLITS["train"] else f"{used:,} are used"
+                told.append(f"{there - used:,} of {there:,} {kind} images: {use}")
     return list(dict.fromkeys(told))
 
 
