@@ -249,7 +249,7 @@ def test_a_level_needs_the_papers_effort(
             "inliers": inliers,
             "networks": study.networks[:1],
             "detectors": ["msp"],
-        }  # fmt: skip
+        }
     )
     frame = tables(Results(farout.run(study, tmp_path / "run").path))["evasion_levels"].set_index("level")
     assert list(frame.index) == [1, 2, 3, 4]

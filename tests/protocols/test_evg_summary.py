@@ -126,7 +126,12 @@ def test_the_overview_has_a_column_per_variation_and_the_best_worst_case_first(t
     assert list(frame["clean"]) == [1, 1, 1]
     bounds = metrics.auroc_interval(INLIERS, [4.5] * 5)
     assert tuple(frame.iloc[1][[f"affine, nearest{end}" for end in ("", "_low", "_high")]]) == bounds
-    facts = "10 unchanged inliers", "5 chains", "pixel (l_inf): 21 by zeroth_order; affine, nearest: 11 by mh", "0.5 is chance"
+    facts = (
+        "10 unchanged inliers",
+        "5 chains",
+        "pixel (l_inf): 21 by zeroth_order; affine, nearest: 11 by mh",
+        "0.5 is chance",
+    )
     assert [fact for fact in facts if fact not in shown.caption] == []
     assert "0.600" in text(run.results())
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from farout.protocols.best import best, largest
 from farout.protocols.networks import classified
 from farout.protocols.summary import Densities, Gallery, Strip
 from farout.study.cell import Entry
@@ -59,6 +60,11 @@ def pairs(results: Results, protocol: str) -> Iterable[Pair]:
             yield Pair(network, seed, detector, row.tags["outliers"], inliers[_subject(row)], row)
 
 
+def inlier_rows(found: Iterable[Pair]) -> list[Row]:
+    """The inliers' rows of these pairs."""
+    return [pair.inlier_row for pair in found]
+
+
 def _subject(row: Row) -> tuple[str, str, str]:
     return row.tags["network"], row.tags["seed"], row.tags["detector"]
 
@@ -102,7 +108,7 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
         words = [f"rank {share:.1%}" for share in below]
         strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
-    pair = found[_largest(means.to_numpy())]
+    pair = found[largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
     title = f"inliers: the least normal to {_called(pair, several)}"
@@ -119,17 +125,6 @@ def span(numbers: Iterable[int]) -> str:
     """A number, or the smallest and the largest of several."""
     known = sorted(set(numbers))
     return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
-
-
-def best(frame: pd.DataFrame, places: Any) -> int:
-    """The place, among these, of the highest AUROC."""
-    places = np.asarray(places)
-    return int(places[_largest(frame["auroc"].to_numpy()[places])])
-
-
-def _largest(values: Array) -> int:
-    """The place of the largest value; of NaN only where there is nothing else."""
-    return int(np.nan_to_num(values, nan=-1).argmax())
 
 
 def _called(pair: Pair, several: bool) -> str:

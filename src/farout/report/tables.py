@@ -10,6 +10,8 @@ import pandas as pd
 
 from farout.protocols import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
+from farout.report.latex import latex
+from farout.report.readable import readable
 from farout.study.cell import reason
 from farout.study.fit_sizes import SPLITS, fit_text
 from farout.study.results import Results
@@ -73,23 +75,6 @@ def _missing(results: Results) -> list[str]:
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
 
 
-def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
-    columns: dict[str, list[str]] = {}
-    for name in map(str, frame.columns):
-        if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:
-            continue
-        if name in ("network", "seed") and frame[name].nunique() == 1:
-            continue
-        values = [_number(value, small=name.startswith("p_")) for value in frame[name]]
-        if f"{name}_low" in frame:
-            bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
-            intervals = ["" if a != a else f" [{_number(a)}, {_number(b)}]" for a, b in bounds]
-            values = [value + interval for value, interval in zip(values, intervals, strict=True)]
-        columns[name] = values
-    return pd.DataFrame(columns)
-
-
 def write_tables(found: list[Table], folder: Path) -> list[Path]:
     """Every table as CSV (all digits) and LaTeX (as printed)."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,28 +88,3 @@ def write_tables(found: list[Table], folder: Path) -> list[Path]:
             paths.append(folder / f"{table.name}.{suffix}")
             paths[-1].write_text(write(table), encoding="utf-8")
     return paths
-
-
-def latex(table: Table) -> str:
-    """A booktabs table."""
-    frame = readable(table.frame)
-    rows = [" & ".join(map(_escaped, values)) + r" \\" for values in [list(frame.columns), *frame.to_numpy().tolist()]]
-    body = [rf"\begin{{tabular}}{{{'l' * len(frame.columns)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(table.title)}. {_escaped(table.caption)}}}"]
-    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-
-
-def _number(value: object, small: bool = False) -> str:
-    """Three digits; of `small` numbers, as p-values are, the order of those below .001."""
-    if not isinstance(value, float):
-        return str(value)
-    if value != value:
-        return "–"
-    return f"{value:.0e}" if small and 0 < abs(value) < 1e-3 else f"{value:.3f}"
-
-
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
-
-
-def _escaped(value: object) -> str:
-    return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in str(value))
