@@ -126,6 +126,20 @@ def test_with_one_network_no_figure_by_network(tmp_path: Path) -> None:
     assert heat_map.panels["corrupted images"].loc["a", "hue"] == sorted(values)[1]
 
 
+def test_of_one_seed_the_best_is_marked_and_what_cannot_be_told_from_it(tmp_path: Path) -> None:
+    subjects = [subject for subject in SUBJECTS if subject[:2] == ("n", "1")]
+    outcomes = {subject: scores(subject) for subject in subjects}
+    results = write_run(tmp_path, outcomes, protocol="attributes", attributes=severities)
+    overview = Attributes.summarise(results).tables[0]
+    assert overview.marks is not None
+    for scenario in ("hue", "class"):
+        clean = {subject[2]: parts(subject, scenario, False) for subject in subjects}
+        first, second = sorted(clean, key=lambda name: -metrics.auroc(*clean[name]))
+        tied = metrics.paired_test(*clean[first], *clean[second]).p_value >= 0.05
+        marks = dict(zip(overview.frame["detector"], overview.marks[scenario], strict=True))
+        assert marks == {first: "best", second: "tied" if tied else ""}
+
+
 def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
     curves = figure(shown, "densities_m_1_clean").panels["b"]
     inliers, outliers = parts(("m", "1", "b"), "class", False)

@@ -199,6 +199,10 @@ def test_rounded_images_are_shown_everywhere_and_said_to_be(tmp_path: Path) -> N
         assert set(frame[frame.of == "successful"][number]) == {(correct & rounded).sum()}
 
 
+def test_the_first_table_is_not_called_as_that_of_another_protocol(run: Results) -> None:
+    assert summarise(run, "evasion").tables[0].title == "AUROC by attack"
+
+
 def test_levels(run: Results) -> None:
     frame = tables(run)["evasion_levels"]
     own, usual = tables(run)["evasion_adaptive"], tables(run)["evasion"]

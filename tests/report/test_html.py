@@ -142,6 +142,15 @@ def test_the_best_is_bold_and_what_cannot_be_told_from_it_underlined(tmp_path: P
     assert source.count("Bold: the best of its network and outlier set; underlined: cannot be told apart") == 2
 
 
+def test_plots_and_galleries_fit_a_narrow_page(tmp_path: Path) -> None:
+    """Row labels of galleries break at words, and stand above their images where there is no room beside them."""
+    (style,) = re.findall(r"<style>(.*?)</style>", render(write_run(tmp_path, outcomes())), re.DOTALL)
+    assert "figure svg { max-width: 100%;" in style
+    assert "anywhere" not in style
+    narrow = style.partition("@media (max-width: 44rem)")[2]
+    assert ".sheet tr, .sheet th { display: block; }" in narrow
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
     sets = {"": outcomes()[A][INLIERS], name: outcomes()[A]["near"], "failed": f"Traceback\nValueError: {name}"}

@@ -8,7 +8,7 @@ those of what was found. What differs from the paper:
 - scores are standardized on the inliers' validation split; the paper's public code uses the test split, which
   `standardize_on: test` does. Only the standard deviation matters: the mean cancels in every step;
 - MinRank is over five runs that are fifths of the chains: at full budget 1,000 chains each, as in the paper, which
-  varies the same outliers in every run where ours are different ones;
+  varies the same outliers in every run where ours are different ones; that of unchanged outliers is one figure of all;
 - the same search on inliers, which the paper lacks: part of any drop is only the minimum over many queries.
 """
 

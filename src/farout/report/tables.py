@@ -43,14 +43,15 @@ def fitted(results: Results) -> list[Table]:
     """How many images networks were trained and detectors fitted on; nothing where nothing was."""
     if not results.fitted:
         return []
-    frame = pd.DataFrame(results.fitted)
-    empty = [name for name in map(str, frame) if name.removeprefix("of_") in SPLITS.values() and not frame[name].any()]
+    used = [kind for kind in SPLITS.values() if any(line[kind] for line in results.fitted)]
+    counts = [name for kind in used for name in (kind, f"of_{kind}")]
+    frame = pd.DataFrame(results.fitted)[["fitted", "network", "seed", *counts]]
     caption = (
         "Images that networks were trained and detectors fitted on: training, validation (the best epoch of a network "
         "is chosen on them) and outlier images, each of how many there are (of_…). 0: not fitted on these. A detector "
         "that is fitted on fewer images than in its paper may do worse."
     )
-    return [Table("fitted", "What was fitted on what", caption, frame.drop(columns=empty))]
+    return [Table("fitted", "What was fitted on what", caption, frame)]
 
 
 def text(results: Results) -> str:
