@@ -70,15 +70,15 @@ def test_a_run_gives_what_a_panel_gives(study: Path, tmp_path: Path) -> None:
         x, y = direct[""][line["detector"]], direct[line["outliers"]][line["detector"]]
         assert line["auroc"] == pytest.approx(metrics.auroc(x, y), abs=1e-9)
         assert (line["n_inliers"], line["n_outliers"]) == (len(x), len(y))
-    assert (result.outcome.reused, len(result.outcome.done), result.outcome.failed) == (0, 8, {})
+    assert (result.outcome.reused, len(result.outcome.done), result.outcome.failed) == (0, 9, {})
 
 
 def test_the_same_run_again_computes_nothing(study: Path, tmp_path: Path) -> None:
     first = farout.run(study, tmp_path / "out")
     again = farout.run(str(study), str(tmp_path / "out"))
-    assert (again.outcome.reused, again.outcome.done) == (8, [])
+    assert (again.outcome.reused, again.outcome.done) == (9, [])
     assert again.table().equals(first.table())
-    assert farout.run(StudySpec.read(study), tmp_path / "out").outcome.reused == 8
+    assert farout.run(StudySpec.read(study), tmp_path / "out").outcome.reused == 9
 
 
 def test_tables_by_name(study: Path, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_detector_that_fails_leaves_the_others_be(
     result = farout.run(change(study, detectors=["msp", "broken"]), tmp_path / "out")
     assert len(result.outcome.failed) == 4
     assert result.table().equals(whole.table())
-    assert "3 of 6 results are missing, 3 of them failed:\n  ValueError: no <light> in here" in repr(result)
+    assert "4 of 9 results are missing, 4 of them failed:\n  ValueError: no <light> in here" in repr(result)
     report = render(result.results)
     assert "ValueError: no &lt;light&gt; in here" in report
     assert "in fit\n" in report  # the traceback of the fit itself, not only that it failed

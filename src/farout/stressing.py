@@ -125,7 +125,9 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> lis
     if isinstance(detector, Member):
         detector = detector.panel.only(detector.name)
     if isinstance(detector, Panel):
+        splits: dict[str, ImageSource] = {}
         if not detector.fitted and train is not None:
+            splits = {name: s for name, s in (("train", inliers.train), ("val", inliers.val)) if s}
             val = inliers.val.load() if inliers.val else None
             looks = any(member.perturbs for member in detector.detectors.values())
             bar.total(len(train) * bool(detector.needs("train")) + (len(val) * (1 + looks) if val else 0))
@@ -135,7 +137,7 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> lis
                 f"{detector} is not fitted, and these inliers have no training split: call panel.fit(train, val) first"
             )
         weights = detector.network.digest
-        return [PanelSubject(label, detector, weights) for label in detector.detectors]
+        return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
     if train is not None:
         detector.fit(train)
-    return [ImageSubject(detector.name, detector, None)]
+    return [ImageSubject(detector.name, detector, None, fitted_before=inliers.train)]

@@ -15,6 +15,7 @@ from farout.data.scenes.worlds import ATTRIBUTES
 from farout.protocols import Attributes, plan
 from farout.protocols.summary import HeatMap, Histograms, Summary
 from farout.report.html import render
+from farout.study.cell import Entry
 from farout.study.scoring import ScoreCell
 from farout.study.spec import Budget, StudySpec
 from farout.study.study import from_spec
@@ -125,6 +126,20 @@ def test_with_one_network_no_figure_by_network(tmp_path: Path) -> None:
     assert heat_map.panels["corrupted images"].loc["a", "hue"] == sorted(values)[1]
 
 
+def test_of_one_seed_the_best_is_marked_and_what_cannot_be_told_from_it(tmp_path: Path) -> None:
+    subjects = [subject for subject in SUBJECTS if subject[:2] == ("n", "1")]
+    outcomes = {subject: scores(subject) for subject in subjects}
+    results = write_run(tmp_path, outcomes, protocol="attributes", attributes=severities)
+    overview = Attributes.summarise(results).tables[0]
+    assert overview.marks is not None
+    for scenario in ("hue", "class"):
+        clean = {subject[2]: parts(subject, scenario, False) for subject in subjects}
+        first, second = sorted(clean, key=lambda name: -metrics.auroc(*clean[name]))
+        tied = metrics.paired_test(*clean[first], *clean[second]).p_value >= 0.05
+        marks = dict(zip(overview.frame["detector"], overview.marks[scenario], strict=True))
+        assert marks == {first: "best", second: "tied" if tied else ""}
+
+
 def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
     curves = figure(shown, "densities_m_1_clean").panels["b"]
     inliers, outliers = parts(("m", "1", "b"), "class", False)
@@ -166,9 +181,14 @@ def spec(tmp_path: Path, budget: Budget = "full", **changes: Any) -> StudySpec:
     return StudySpec.model_validate({**values, **changes})
 
 
+def scored(entries: list[Entry]) -> list[Entry]:
+    """The entries that score images, without the network's classes."""
+    return [entry for entry in entries if isinstance(entry.cell, ScoreCell)]
+
+
 @pytest.mark.parametrize(("budget", "count"), [("quick", 2000), ("standard", 5000), ("full", 5000)])
 def test_scenarios_of_the_paper(tmp_path: Path, budget: Budget, count: int) -> None:
-    entries = plan(from_spec(spec(tmp_path, budget, seeds=[3])))
+    entries = scored(plan(from_spec(spec(tmp_path, budget, seeds=[3]))))
     assert [entry.tags["outliers"] for entry in entries] == ["", "hue", "class", "hue+class"]
     for entry, split in zip(entries, ("id", "ood_hue", "ood_cls", "ood_both"), strict=True):
         assert isinstance(entry.cell, ScoreCell)
@@ -180,7 +200,7 @@ def test_scenarios_of_the_paper(tmp_path: Path, budget: Budget, count: int) -> N
 
 def test_any_shift(tmp_path: Path) -> None:
     shift = [*ATTRIBUTES, ["size", "rotation"], "lighting+hue"]
-    entries = plan(from_spec(spec(tmp_path, protocols=[{"name": "attributes", "shift": shift}])))
+    entries = scored(plan(from_spec(spec(tmp_path, protocols=[{"name": "attributes", "shift": shift}]))))
     names = ["", *ATTRIBUTES, "size+rotation", "hue+lighting"]
     assert [entry.tags["outliers"] for entry in entries] == names
 

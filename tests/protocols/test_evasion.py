@@ -199,14 +199,70 @@ def test_rounded_images_are_shown_everywhere_and_said_to_be(tmp_path: Path) -> N
         assert set(frame[frame.of == "successful"][number]) == {(correct & rounded).sum()}
 
 
+def test_the_first_table_is_not_called_as_that_of_another_protocol(run: Results) -> None:
+    assert summarise(run, "evasion").tables[0].title == "AUROC by attack"
+
+
 def test_levels(run: Results) -> None:
     frame = tables(run)["evasion_levels"]
     own, usual = tables(run)["evasion_adaptive"], tables(run)["evasion"]
     usual = usual[(usual.of == "all") & (usual.made_on == "")]
-    assert set(frame["level"]) == {4}
-    for _, line in frame.iterrows():
-        mine = [one[(one.network == line.network) & (one.detector == line.detector)] for one in (own, usual)]
-        assert line.lowest_auroc == min(lines.auroc.min() for lines in mine)
+    assert frame.groupby(["network", "detector"]).size().to_dict() == {
+        (network, detector): 5 for network in ("one", "two") for detector in ("msp", "mds")
+    }
+    assert set(frame["status"]) == {"tried"}  # few images, few steps
+    for (network, detector), lines in frame.groupby(["network", "detector"]):
+        mine = [one[(one.network == network) & (one.detector == detector)] for one in (own, usual)]
+        assert lines.lowest_auroc.min() == min(table.auroc.min() for table in mine)
+        by_level = lines.set_index("level")
+        assert list(by_level["gradient"]) == ["", "", "", "own", "own"]
+        assert by_level["steps"][4] == "4 of 100"
+        assert by_level["images"][1] == "40 of 1,000"  # the study takes the first 120 of a set of 1,000
+
+
+def small_set(folder: Path) -> str:
+    """A set of 30 test images."""
+    images = farout.load("toy", limit=30)
+    pixels = (images.batch(range(30)).permute(0, 2, 3, 1).numpy() * 255).round().astype(np.uint8)
+    np.savez(folder / "small.npz", images=pixels, labels=images.labels)
+    return str(folder / "small.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "first", "last"),
+    [
+        ({}, ("reached", "30 of 30", "40 of 40"), ("reached", "30 of 30", "100 of 100")),
+        ({"images": 20}, ("tried", "20 of 30", "40 of 40"), ("tried", "20 of 30", "100 of 100")),
+        (
+            {"attacks": [{"name": "pgd", "steps": 2}, {"name": "adaptive_pgd", "steps": 3}]},
+            ("tried", "30 of 30", "2 of 40"),
+            ("tried", "30 of 30", "3 of 100"),
+        ),
+    ],
+)
+def test_a_level_needs_the_papers_effort(
+    tmp_path: Path, changes: dict[str, Any], first: tuple[str, ...], last: tuple[str, ...]
+) -> None:
+    protocol = {"attacks": ["pgd", "adaptive_pgd"], "images": None, "adaptive_images": None, **changes}
+    study = spec(tmp_path, **protocol, attention=False)
+    inliers = {"test": small_set(tmp_path)}
+    study = StudySpec.model_validate(
+        {
+            **study.model_dump(),
+            "budget": "full",
+            "inliers": inliers,
+            "networks": study.networks[:1],
+            "detectors": ["msp"],
+        }
+    )
+    frame = tables(Results(farout.run(study, tmp_path / "run").path))["evasion_levels"].set_index("level")
+    assert list(frame.index) == [1, 2, 3, 4]
+    assert tuple(frame.loc[1, ["status", "images", "steps"]]) == first
+    assert frame["status"][2] == "not tried"  # one network
+    for level in (3, 4):
+        assert tuple(frame.loc[level, ["status", "images", "steps"]]) == last
+    assert "BPDA" in frame["asks"][3]
+    assert frame["gradient"][3] == "own"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +272,9 @@ def test_levels_without_adaptive_attacks(tmp_path: Path, attack: str, networks: 
     study = spec(tmp_path, attacks=[{"name": attack, "epsilon": 0.1, "label": "it"}], attention=False, images=20)
     study = study.model_copy(update={"networks": [n for n in study.networks if n.label in networks]})
     found = tables(Results(farout.run(study, tmp_path / "run").path))
-    assert set(found["evasion_levels"]["level"]) == {level}
+    levels = found["evasion_levels"]
+    assert levels[levels["status"] != "not tried"]["level"].max() == level
+    assert set(levels["level"]) == ({0, 1, 2, 3, 4} if level == 0 else {1, 2, 3, 4})
     assert ("made_on" in found["evasion"]) == (len(networks) == 2)
     assert "evasion_adaptive" not in found
     assert "evasion_attention" not in found
@@ -325,8 +383,9 @@ def test_a_detector_without_a_network_is_told_by_network_attacked(tmp_path: Path
         expected = pytest.approx(metrics.auroc(inliers, outliers), abs=1e-12)
         assert lines.loc[made_on]["auroc"] == expected
         assert glance[f"fgsm {made_on}"] == expected
-    levels = found["evasion_levels"].set_index("detector")
-    assert levels.loc["brightness"]["level"] == 0
+    levels = found["evasion_levels"]
+    tried = levels[(levels["detector"] == "brightness") & (levels["status"] != "not tried")]
+    assert list(tried["level"]) == [0]
 
 
 def test_images_without_labels_are_refused(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_the_cells_of_the_tables_are_the_figures(tmp_path: Path) -> None:
         assert f"{auroc:.3f} [{low:.3f}, {high:.3f}]" in page.cells
 
 
-def test_what_cannot_be_told_from_the_best_is_bold(tmp_path: Path) -> None:
+def test_the_best_is_bold_and_what_cannot_be_told_from_it_underlined(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     inliers, near = rng.normal(size=200), rng.normal(1, 1, 200)
     sets: dict[Subject, dict[str, Outcome]] = {
@@ -137,8 +137,18 @@ def test_what_cannot_be_told_from_the_best_is_bold(tmp_path: Path) -> None:
         ("", "0", "worse"): {INLIERS: inliers, "near": near - 1},
     }
     source = render(write_run(tmp_path, sets))
-    bold = re.findall(r'<tr><td>(\w+)</td>(?:<td>[^<]*</td>)*<td class="best">', source)
-    assert bold == ["best", "alike"]
+    for mark, names in (("best", ["best", "best"]), ("tied", ["alike", "alike"])):  # at a glance, and all figures
+        assert re.findall(rf'<tr><td>(\w+)</td>(?:<td>[^<]*</td>)*<td class="{mark}">', source) == names
+    assert source.count("Bold: the best of its network and outlier set; underlined: cannot be told apart") == 2
+
+
+def test_plots_and_galleries_fit_a_narrow_page(tmp_path: Path) -> None:
+    """Row labels of galleries break at words, and stand above their images where there is no room beside them."""
+    (style,) = re.findall(r"<style>(.*?)</style>", render(write_run(tmp_path, outcomes())), re.DOTALL)
+    assert "figure svg { max-width: 100%;" in style
+    assert "anywhere" not in style
+    narrow = style.partition("@media (max-width: 44rem)")[2]
+    assert ".sheet tr, .sheet th { display: block; }" in narrow
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from farout.protocols.summary import Table
-from farout.report.tables import latex, readable, tables, text, write_tables
+from farout.report.latex import latex
+from farout.report.readable import MARKED, readable
+from farout.report.tables import tables, text, write_tables
 from written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
@@ -89,6 +91,7 @@ def test_latex_is_a_booktabs_table() -> None:
         r"\begin{table}",
         r"\centering",
         r"\caption{Title. Caption.}",
+        r"\label{tab:t}",
         r"\begin{tabular}{ll}",
         r"\toprule",
         r"detector & auroc \\",
@@ -113,6 +116,29 @@ def test_latex_escapes_what_is_special_to_it() -> None:
     assert not re.search(r"(?<!\\)[%#$~^]", rest)
 
 
+def test_latex_marks_the_best_and_writes_powers_of_ten() -> None:
+    frame = pd.DataFrame(
+        {
+            "detector": ["a", "b", "[c]"], "auroc": [0.75, 0.74, 0.5], "auroc_low": [0.7, 0.7, 0.4],
+            "auroc_high": [0.8, 0.8, 0.6], "p_vs_best": [1.0, 0.2, 4.4e-7],
+        }
+    )  # fmt: skip
+    marks = pd.DataFrame({"auroc": ["best", "tied", ""]})
+    source = latex(Table("clean auroc/x", "Title", "Caption.", frame, marks)).splitlines()
+    assert source[2].endswith(f"{MARKED}}}")
+    assert source[3] == r"\label{tab:clean-auroc-x}"
+    assert source[8:11] == [
+        r"a & \textbf{0.750} [0.700, 0.800] & 1.000 \\",
+        r"b & \underline{0.740} [0.700, 0.800] & 0.200 \\",
+        r"{}[c] & 0.500 [0.400, 0.600] & $4\times 10^{-7}$ \\",
+    ]
+
+
+@pytest.mark.parametrize(("p", "printed"), [(1e-4, "$10^{-4}$"), (3e-300, r"$3\times 10^{-300}$"), (0.001, "0.001")])
+def test_latex_of_a_small_p_value(p: float, printed: str) -> None:
+    assert f"{printed} \\\\" in latex(Table("t", "T", "C.", pd.DataFrame({"detector": ["a"], "p_vs_best": [p]})))
+
+
 def run(tmp_path: Path, **changes: Outcome) -> str:
     """The text of a run of two detectors on two sets, with these changes to the second."""
     scores = {INLIERS: np.arange(10.0), "near": np.arange(5, 15.0), "far": np.arange(20, 30.0)}
@@ -124,7 +150,7 @@ def run(tmp_path: Path, **changes: Outcome) -> str:
 def test_text_is_a_table_with_intervals(tmp_path: Path) -> None:
     lines = run(tmp_path).splitlines()
     assert lines[0] == "written (budget quick)"
-    assert lines[2] == "AUROC at a glance"
+    assert lines[2] == "AUROC by outlier set"
     assert lines[3].split() == ["detector", "near", "far", "mean"]
     assert re.fullmatch(r" +a 0\.875 \[0\.\d{3}, 0\.\d{3}\] 1\.000 \[0\.\d{3}, 1\.000\] 0\.938", lines[4])
     assert re.fullmatch(r" +b 0\.500 \[0\.\d{3}, 0\.\d{3}\] 0\.500 \[0\.\d{3}, 0\.\d{3}\] 0\.500", lines[5])

@@ -20,7 +20,7 @@ from farout.study.engines import run as engine
 from farout.study.engines import scheduler
 from farout.study.fitting import FitWork
 from farout.study.results import Results
-from farout.study.scoring import ScoreWork
+from farout.study.scoring import ScoreCell, ScoreWork
 from farout.study.sources import LiveImages, SomeImages, forget_loaded
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -89,8 +89,8 @@ def test_the_same_run_again_computes_nothing(weights, tmp_path, forwards):
     first = farout.run(spec(weights), tmp_path).outcome
     before = sum(forwards)
     again = farout.run(spec(weights), tmp_path).outcome
-    assert (len(first.done), first.reused) == (12, 0)
-    assert (again.done, again.reused) == ([], 12)
+    assert (len(first.done), first.reused) == (13, 0)
+    assert (again.done, again.reused) == ([], 13)
     assert sum(forwards) == before
 
 
@@ -98,13 +98,13 @@ def test_a_new_detector_costs_its_own_cells_only(weights, tmp_path):
     farout.run(spec(weights, ["msp", "knn"]), tmp_path)
     outcome = farout.run(spec(weights, ["msp", "knn", {"name": "knn", "k": 3}]), tmp_path).outcome
     assert len(outcome.done) == 4  # one fit, three sets
-    assert outcome.reused == 8
+    assert outcome.reused == 9  # two fits, three sets by each, and the network's classes
 
 
 def test_what_a_thing_is_called_is_no_part_of_its_identity(weights, tmp_path):
     farout.run(spec(weights, ["msp"]), tmp_path)
     outcome = farout.run(spec(weights, [{"name": "msp", "label": "confidence"}], name="other"), tmp_path).outcome
-    assert (outcome.done, outcome.reused) == ([], 4)
+    assert (outcome.done, outcome.reused) == ([], 5)
 
 
 @pytest.mark.parametrize("change", ["weights", "data", "parameter", "normaliser"])
@@ -118,7 +118,8 @@ def test_what_changes_scores_changes_the_identity(weights, tmp_path, change):
         "parameter": {**base, "detectors": [{"name": "ebo", "temperature": 2.0}]},
         "normaliser": {**base, "networks": [{"name": "lenet", "weights": str(weights), "mean": [0.4], "std": [0.25]}]},
     }[change]
-    before, after = ({entry.cell.id for entry in plan(from_spec(spec(**kind)))} for kind in (base, changed))
+    plans = (plan(from_spec(spec(**kind))) for kind in (base, changed))
+    before, after = ({entry.cell.id for entry in entries if isinstance(entry.cell, ScoreCell)} for entries in plans)
     assert before.isdisjoint(after)
 
 
@@ -184,7 +185,7 @@ def test_one_failing_detector_leaves_the_others_be_and_is_tried_again(weights, t
     assert {why for why in outcome.failed.values() if "150 NaN" in why}
     assert {detector for detector, _ in scores(tmp_path)} == {"msp", "mds"}
     again = farout.run(spec(weights), tmp_path).outcome
-    assert (len(again.done), len(again.failed), again.reused) == (4, 0, 8)
+    assert (len(again.done), len(again.failed), again.reused) == (4, 0, 9)
 
 
 def test_an_interrupted_run_goes_on_from_its_chunks(weights, tmp_path, forwards, monkeypatch):
@@ -232,8 +233,8 @@ def test_a_failing_sweep_keeps_its_chunks(weights, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ScoreWork, "prepare", prepare)
         outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
-    assert len(outcome.failed) == 3
-    assert all(why == "msp on lenet: OSError: the disk is gone" for why in outcome.failed.values())
+    assert len(outcome.failed) == 4  # three sets, and the network's classes of one of them
+    assert {why.removeprefix("msp on lenet: ") for why in outcome.failed.values()} == {"OSError: the disk is gone"}
     assert len(list((tmp_path / "partial").iterdir())) == 3
     assert not farout.run(spec(weights, ["msp"]), tmp_path).outcome.failed
 
@@ -254,14 +255,14 @@ def test_a_record_says_where_it_comes_from(weights, tmp_path):
     farout.run(spec(weights, ["msp"]), tmp_path)
     facts = [json.loads(path.read_text()) for path in tmp_path.glob("cells/*/record.json")]
     kinds = sorted(f["identity"]["kind"] for f in facts)
-    assert kinds == ["fit", "scores", "scores", "scores"]
+    assert kinds == ["fit", "predictions", "scores", "scores", "scores"]
     assert all(str(weights) not in json.dumps(f) and str(tmp_path) not in json.dumps(f) for f in facts)
 
 
 def test_a_trained_network_is_trained_once(tmp_path):
     study = spec(None, ["msp"], networks=[{"name": "lenet", "train": {"epochs": 2, "lr": 0.02}}])
     first = farout.run(study, tmp_path).outcome
-    assert len(first.done) == 5
+    assert len(first.done) == 6
     assert (
         farout.run(
             study.model_copy(
@@ -273,10 +274,10 @@ def test_a_trained_network_is_trained_once(tmp_path):
             ),
             tmp_path,
         ).outcome.reused
-        == 1
+        == 2  # the network, and its classes of the test images
     )
     two = farout.run(study.model_copy(update={"seeds": [0, 1]}), tmp_path).outcome
-    assert (two.reused, len(two.done)) == (5, 5)
+    assert (two.reused, len(two.done)) == (6, 6)
 
 
 def test_the_watcher_sees_every_image(weights, tmp_path):
@@ -480,4 +481,8 @@ def test_a_run_says_how_well_the_network_classifies(weights, tmp_path):
     table = farout.run(spec(weights, ["knn"]), tmp_path).table("clean_networks")
     network = create("lenet", 4, 32, mean=0.5, std=0.25)
     farout.networks.load_weights(network, weights)
-    assert table["accuracy"].item() == farout.networks.accuracy(network, farout.load("toy", "val", limit=150))
+    tested = farout.load("toy", limit=150)
+    assert table["test_accuracy"].item() == farout.networks.accuracy(network, tested) == pytest.approx(0.24, abs=0.1)
+    assert table["n_test"].item() == 150
+    validated = farout.networks.accuracy(network, farout.load("toy", "val", limit=150))
+    assert table["validation_accuracy"].item() == validated

@@ -15,7 +15,6 @@ import typer
 
 from farout.interrupts import exit_code
 
-
 PATIENCE = 2.0
 """Seconds that threads have to end."""
 

@@ -33,28 +33,29 @@ def plan(
     out: Out = None,
     budget: Budget = None,
     plugin: Plugins = None,
+    list_: Annotated[bool, typer.Option("--list", help="List every piece of work that is missing, too.")] = False,
 ) -> None:
-    """What a run would compute, and what it has already. Nothing is computed.
+    """What a run would compute, and what it has already, by protocol. Nothing is computed, nothing downloaded.
 
     Example: farout plan study.yaml --budget quick
     """
     load_plugins(plugin)
-    from farout.protocols import cuts
-    from farout.protocols import plan as planned
-    from farout.study.engines.run import closure, grouped
-    from farout.study.store import Store
-    from farout.study.study import from_spec
+    from farout.data.download import NotDownloaded, offline
+    from farout.planned import Planned
+    from farout.study.downloads import missing_downloads
 
     spec = _spec(study, budget)
-    store = Store(out or Path("runs") / spec.name)
-    ready = from_spec(spec)
-    cells = closure([entry.cell for entry in planned(ready)])
-    missing = [cell for cell in cells if not store.has(cell.id)]
-    for work in grouped(missing):
-        typer.echo(f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}")
-    for cut in [*ready.cuts, *cuts(ready)]:
+    try:
+        with offline():
+            found = Planned.of(spec, out or Path("runs") / spec.name)
+    except NotDownloaded:
+        raise missing_downloads(spec) from None
+    for line in (*found.totals(), *(found.works() if list_ else ())):
+        typer.echo(line)
+    for cut in found.cuts:
         typer.echo(f"left out: {cut}")
-    typer.echo(f"{len(missing)} of {len(cells)} results are missing at budget {spec.budget}")
+    counts = found.counts
+    typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
 
 
 def run(

@@ -7,7 +7,7 @@ import numpy as np
 from farout.core import ImageSet
 from farout.data.archives import tar_members
 from farout.data.arrays import ArraySet
-from farout.data.download import fetch
+from farout.data.download import expect, fetch
 from farout.data.formats import cifar_records, read_idx, read_svhn
 from farout.data.splits import divide, official
 
@@ -63,8 +63,9 @@ def fashion_mnist(split: str = "test") -> ImageSet:
 
 def _idx(name: str, split: str, classes: tuple[str, ...]) -> ImageSet:
     prefix = "t10k" if official(split, name) == "test" else "train"
-    images = read_idx(fetch(f"{name}/{prefix}-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch(f"{name}/{prefix}-labels-idx1-ubyte.gz"))
+    files = [f"{name}/{prefix}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
+    expect(*files)
+    images, labels = (read_idx(fetch(file)) for file in files)
     return divide(ArraySet(images, labels, name=name, classes=classes), split)
 
 

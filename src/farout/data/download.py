@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import pooch
@@ -21,6 +23,25 @@ class DownloadError(OSError):
     """A file that could not be had from any of its addresses."""
 
 
+class NotDownloaded(DownloadError):
+    """A file that is not there, while nothing may be downloaded."""
+
+
+_absent: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
+"""While nothing may be downloaded: what was asked for and is not there, with where it would come from."""
+
+
+@contextmanager
+def offline() -> Iterator[dict[str, str]]:
+    """Download nothing within the block: what is not there raises `NotDownloaded`, and is added to what is yielded."""
+    absent: dict[str, str] = {}
+    token = _absent.set(absent)
+    try:
+        yield absent
+    finally:
+        _absent.reset(token)
+
+
 def cache_folder() -> Path:
     """Where downloads are kept: `$FAROUT_DATA`, else the user's cache folder."""
     return Path(os.environ.get("FAROUT_DATA") or pooch.os_cache("farout"))
@@ -32,6 +53,9 @@ def fetch(key: str) -> Path:
     It appears there whole and verified, or not at all.
     """
     path, failures = cache_folder() / key, []
+    if _absent.get() is not None:
+        expect(key)
+        return path
     for url in SOURCES[key].urls:
         try:
             return _retrieve(url, SOURCES[key].checksum, path)
@@ -40,6 +64,26 @@ def fetch(key: str) -> Path:
                 refusal.close()  # else its socket stays open until it is collected
             failures.append((url, error))
     raise DownloadError(_advice(key, path, failures))
+
+
+def expect(*keys: str) -> None:
+    """Announce files of `SOURCES` that will be fetched, so that all of them are told where nothing is downloaded."""
+    expect_from({key: SOURCES[key].urls[0] for key in keys if not _verified(key)})
+
+
+def expect_from(absent: dict[str, str]) -> None:
+    """Announce what will be downloaded from anywhere, by name with its address: an error within `offline`."""
+    told = _absent.get()
+    if told is not None and absent:
+        told |= absent
+        raise NotDownloaded(f"not downloaded yet: {', '.join(absent)}")
+
+
+def _verified(key: str) -> bool:
+    """Is the file there, with its checksum? Looked at where nothing is downloaded only: `fetch` sees for itself."""
+    algorithm, checksum = SOURCES[key].checksum.split(":")
+    path = cache_folder() / key
+    return _absent.get() is None or (path.is_file() and pooch.file_hash(str(path), alg=algorithm) == checksum)
 
 
 def _retrieve(url: str, checksum: str, path: Path) -> Path:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from farout.core import ImageSet
 from farout.data.archives import unpack
 from farout.data.arrays import OUTLIER
-from farout.data.download import cache_folder, fetch
+from farout.data.download import cache_folder, expect, fetch
 from farout.data.folder import FileSet, FolderSet, scan
 from farout.data.formats import read_table
 from farout.data.splits import divide, official
@@ -37,6 +37,7 @@ CATEGORIES = _TEXTURES + _OBJECTS
 """The categories of MVTec AD."""
 _MVTEC = "mvtec/mvtec_anomaly_detection.tar.xz"
 
+_CELEBA = "celeba/img_align_celeba.zip"
 _CELEBA_PARTS = {"train": "0", "val": "1", "train+val": "01", "test": "2"}
 
 
@@ -49,11 +50,13 @@ def celeba(
     without and 1 is with it. The images of the paper behind `evg` are those with crop=140 and side=32.
     """
     official(split, "celeba")
+    archive = () if _folder(_CELEBA).is_dir() else (_CELEBA,)
+    expect("celeba/list_eval_partition.txt", *(("celeba/list_attr_celeba.txt",) if attribute else ()), *archive)
     partition = read_table(fetch("celeba/list_eval_partition.txt"))
     files = [file for file, part in partition if part in _CELEBA_PARTS[split]]
     labels = None if attribute is None else _celeba_labels(attribute, files)
     classes = () if attribute is None else (f"not {attribute}", attribute)
-    root = _unpacked("celeba/img_align_celeba.zip") / "img_align_celeba"
+    root = _unpacked(_CELEBA) / "img_align_celeba"
     return FileSet(root, files, labels, name="celeba", classes=classes, side=side, crop=crop)
 
 
@@ -144,8 +147,12 @@ def _categories(split: str, part: str, side: int | None, crop: int | None) -> Im
 
 def _unpacked(key: str) -> Path:
     """The folder into which this archive of `SOURCES` is unpacked; neither fetched nor unpacked twice."""
-    folder = cache_folder() / key.split("/")[0] / "unpacked"
+    folder = _folder(key)
     return folder if folder.is_dir() else unpack(fetch(key), folder)
+
+
+def _folder(key: str) -> Path:
+    return cache_folder() / key.split("/")[0] / "unpacked"
 
 
 def _celeba_labels(attribute: str, files: list[str]) -> list[int]:

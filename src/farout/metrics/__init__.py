@@ -11,10 +11,11 @@ from farout.metrics.detection import (
     generalizability_score,
     min_rank,
 )
-from farout.metrics.intervals import Interval, auroc_interval, paired_test
+from farout.metrics.intervals import Comparison, Interval, auroc_interval, paired_test
 from farout.metrics.setups import generalizability, setup_auroc
 
 __all__ = [
+    "Comparison",
     "Interval",
     "aupr",
     "auroc",

@@ -96,7 +96,11 @@ def paired_test(
     *,
     level: float = 0.95,
 ) -> Comparison:
-    """DeLong's test of two detectors a and b that scored the same images in the same order.
+    """DeLong's test of two detectors, or two versions of one, that scored the same images in the same order.
+
+    `paired_test(old(inliers), old(outliers), new(inliers), new(outliers))`: `difference` is the AUROC of the first
+    minus that of the second, in its interval from `low` to `high`; a `p_value` below 0.05 tells the two apart. Far
+    smaller differences show than in the intervals of the two AUROCs, since both met the same images.
 
     The variance of the difference, Var a + Var b − 2 Cov, is that of the differences of structural components.
     It is zero when all pairs show the same difference d: equal scores, or both detectors separate or tie

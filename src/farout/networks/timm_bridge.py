@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
+from farout.data.download import expect_from
 from farout.networks.base import NETWORKS
 from farout.registry import UnknownName
 
@@ -45,6 +47,8 @@ PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32
 
 FETCHING = ("huggingface_hub", "httpx", "httpx2", "requests", "urllib3")
 """Libraries whose errors, as those of the operating system, say that a file could not be fetched."""
+WEIGHTS_FILES = ("model.safetensors", "open_clip_model.safetensors", "pytorch_model.bin", "open_clip_pytorch_model.bin")
+"""What files of weights are called on the Hugging Face hub, the ones that timm looks for first."""
 TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
 """Names that have no small-image form of ours."""
 
@@ -140,8 +144,23 @@ def _check_side(name: str, side: int) -> None:
         )
 
 
+def expect_weights(name: str) -> None:
+    """Announce the download of pretrained weights that timm has not kept yet."""
+    config = _config(name)
+    if config.hf_hub_id:
+        hub = importlib.import_module("huggingface_hub")
+        files = filter(None, (config.hf_hub_filename, *WEIGHTS_FILES))
+        kept = any(isinstance(hub.try_to_load_from_cache(config.hf_hub_id, file), str) for file in files)
+        expect_from({} if kept else {f"the weights of {name}": f"https://huggingface.co/{config.hf_hub_id}"})
+    elif config.url:
+        kept = (Path(torch.hub.get_dir()) / "checkpoints" / Path(config.url).name).is_file()
+        expect_from({} if kept else {f"the weights of {name}": config.url})
+
+
 def _make(name: str, pretrained: bool, **options: Any) -> Any:
     timm = load_timm(name)
+    if pretrained:
+        expect_weights(name)
     try:
         return timm.create_model(_timm_name(name), pretrained=pretrained, **options)
     except Exception as error:

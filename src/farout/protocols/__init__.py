@@ -9,6 +9,7 @@ from farout.protocols.evg import Evg
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.rood import Rood
 from farout.study.cell import Entry
+from farout.study.fit_sizes import fit_cuts
 from farout.study.study import Study
 
 __all__ = ["PROTOCOLS", "Attributes", "Clean", "Evasion", "Evg", "Protocol", "Rood", "check", "cuts", "names", "plan"]
@@ -24,8 +25,9 @@ def check(study: Study) -> None:
 
 
 def cuts(study: Study) -> list[str]:
-    """What the budget leaves out of what a study asks its protocols for."""
-    return [cut for spec in study.protocols for cut in PROTOCOLS.create(spec.name, **spec.params).cuts(study)]
+    """What the budget leaves out: of the images to fit on, and of what the study asks its protocols for."""
+    asked = (cut for spec in study.protocols for cut in PROTOCOLS.create(spec.name, **spec.params).cuts(study))
+    return [*fit_cuts(study.trials), *asked]
 
 
 def plan(study: Study) -> list[Entry]:

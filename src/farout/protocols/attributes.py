@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from farout import metrics
 from farout.data.drawn import split_of
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
-from farout.protocols.pairs import OWN, Array, Pair, densities, failures, networks, pairs, scored
+from farout.protocols.best import marked, versus_best
+from farout.protocols.networks import networks
+from farout.protocols.pairs import OWN, Array, Pair, densities, failures, inlier_rows, pairs, scored, span
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Densities, HeatMap, Histograms, Shown, Summary, Table
 from farout.registry import unknown
@@ -72,8 +74,9 @@ class Attributes(Protocol):
         }
         return scored(self.name, trial, shifted, count)
 
-    def summarise(self, results: Results) -> Summary:
-        found = list(pairs(results, self.name))
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        found = list(pairs(results, cls.name))
         if not found:
             return Summary("Attributes")
         frame = pd.DataFrame([line for pair in found for line in _lines(results, pair)])
@@ -82,7 +85,12 @@ class Attributes(Protocol):
         first = [pair for pair in found if pair.seed == found[0].seed]
         return Summary(
             "Attributes",
-            [_overview(middle), *networks(results, self.name, found), *_medians(middle), _details(frame)],
+            [
+                _overview(middle, clean, _marks(results, found, clean)),
+                *networks(results, cls.name, inlier_rows(found)),
+                *_medians(middle),
+                _details(frame),
+            ],
             [
                 *_heat_maps(middle),
                 *(figure for condition in CONDITIONS for figure in _densities(results, first, condition)),
@@ -161,25 +169,36 @@ def _over_seeds(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _overview(middle: pd.DataFrame) -> Table:
-    """AUROC by detector and scenario on uncorrupted images, best first."""
+def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.Series[str]:
+    """Which lines of uncorrupted images are the best of their scenario."""
+
+    def scores(row: Row) -> Array:
+        return results.scores(row)[_uncorrupted(results, row)]
+
+    return versus_best(clean, [(scores(pair.inlier_row), scores(pair.outlier_row)) for pair in found])[1]
+
+
+def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) -> Table:
+    """AUROC by detector and scenario on uncorrupted images, best first; `every`: those of every seed."""
     clean = middle[middle["condition"] == CONDITIONS[0]]
     scenarios = list(dict.fromkeys(middle["outliers"]))
     wide = clean.pivot(index=SUBJECT, columns="outliers", values="auroc")
     wide = wide.reindex(index=pd.MultiIndex.from_frame(clean[SUBJECT].drop_duplicates()), columns=scenarios)
     wide["mean"] = wide.mean(axis=1, skipna=False)
-    wide = wide.sort_values("mean", ascending=False, kind="stable").reset_index()
+    wide = wide.sort_values("mean", ascending=False, kind="stable")
     wide.columns.name = None
     seeds = int(middle["seeds"].max())
+    shown = marked(every, marks, wide) if seeds == 1 else None
     caption = (
-        f"Uncorrupted images{f', median over {seeds} seeds' if seeds > 1 else ''}; 0.5 is chance, below 0.5 images "
+        f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "
+        f"outliers{f', median over {seeds} seeds' if seeds > 1 else ''}; 1 is ideal, 0.5 is chance, below 0.5 images "
     )
     caption += "with the shifted attribute look more normal than inliers. Intervals: see all figures."
     if any("rotation" in scenario for scenario in scenarios):
         caption += (
             " Rotation: solids and letters turn further than inliers; flat shapes, which take all angles, do not."
         )
-    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, wide)
+    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, wide.reset_index(), shown)
 
 
 def _medians(middle: pd.DataFrame) -> list[Table]:

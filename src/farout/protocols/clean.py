@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from farout import metrics
-from farout.protocols.pairs import Array, Pair, best, densities, failures, networks, pairs, scored
+from farout.protocols.best import SIGNIFICANT, marked, versus_best
+from farout.protocols.networks import networks
+from farout.protocols.pairs import Array, Pair, densities, failures, inlier_rows, pairs, scored, span
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
 from farout.study.cell import Entry
@@ -21,7 +23,6 @@ IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": 
 """Images per test set, at most."""
 RESAMPLES = 1000
 """Bootstrap resamples per interval."""
-SIGNIFICANT = 0.05
 
 BOOTSTRAPPED: dict[str, Callable[..., float]] = {
     "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
@@ -43,28 +44,26 @@ class Clean(Protocol):
             entry for trial in study.trials for entry in scored(self.name, trial, trial.outliers, IMAGES[study.budget])
         ]
 
-    def summarise(self, results: Results) -> Summary:
-        found = list(pairs(results, self.name))
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        found = list(pairs(results, cls.name))
         if not found:
             return Summary("Clean evaluation")
-        frame = _frame(results, found)
+        frame, marks = _frame(results, found)
         return Summary(
             "Clean evaluation",
-            [_overview(frame), *networks(results, self.name, found), _details(frame)],
+            [_overview(frame, marks), *networks(results, cls.name, inlier_rows(found)), _details(frame, marks)],
             [*densities(found, results.scores), failures(results, frame, found)],
         )
 
 
-def _frame(results: Results, found: list[Pair]) -> pd.DataFrame:
-    """One line per detector and outlier set, every figure with its interval."""
+def _frame(results: Results, found: list[Pair]) -> tuple[pd.DataFrame, pd.Series[str]]:
+    """One line per detector and outlier set, every figure with its interval; and which are the best of their group."""
     scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
     lines = [_line(pair, *both) for pair, both in zip(found, scores, strict=True)]
     frame = pd.DataFrame(lines)
-    for places in frame.groupby(["network", "seed", "outliers"], sort=False).indices.values():
-        leader = scores[best(frame, places)]
-        tests = [metrics.paired_test(*leader, *scores[place]) for place in places]
-        frame.loc[places, "p_vs_best"] = [test.p_value for test in tests]
-    return frame
+    frame["p_vs_best"], marks = versus_best(frame, scores)
+    return frame, marks
 
 
 def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[str, Any]:
     return line
 
 
-def _overview(frame: pd.DataFrame) -> Table:
+def _overview(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
     """AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
     value, low, high = (_wide(frame, name) for name in ("auroc", "auroc_low", "auroc_high"))
     columns = [(name, value[name]) for name in value]
@@ -86,10 +85,12 @@ def _overview(frame: pd.DataFrame) -> Table:
         bounds = (((f"{name}_low", low[name]), (f"{name}_high", high[name])) for name in value)
         columns = [column for pair, both in zip(columns, bounds, strict=True) for column in (pair, *both)]
     wide = pd.DataFrame({**dict(columns), "mean": value.mean(axis=1, skipna=False)})
-    wide = wide.sort_values("mean", ascending=False, kind="stable").reset_index()
-    caption = "AUROC by outlier set; 0.5 is chance, below 0.5 outliers look more normal than inliers."
+    wide = wide.sort_values("mean", ascending=False, kind="stable")
+    counts = f"{span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each set"
+    caption = f"{counts}; 1 is ideal, 0.5 is chance, below 0.5 outliers look more normal than inliers."
     caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
-    return Table("clean_auroc", "AUROC at a glance", caption, wide)
+    shown = marked(frame, marks, wide) if seeds == 1 else None
+    return Table("clean_auroc", "AUROC by outlier set", caption, wide.reset_index(), shown)
 
 
 def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
@@ -97,11 +98,11 @@ def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
     return frame.pivot_table(index=["network", "detector"], columns="outliers", values=values, sort=False)
 
 
-def _details(frame: pd.DataFrame) -> Table:
+def _details(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
     caption = (
         "Every figure with its 95 % interval (AUROC: DeLong; others: bootstrap). fpr_at_95_id_recall: share of "
         "outliers accepted where 95 % of inliers are; fpr_at_95_ood_recall: share of inliers flagged where 95 % of "
         "outliers are. p_vs_best: DeLong's paired test against the best detector of the same network and outlier "
         f"set; from {SIGNIFICANT} on the two cannot be told apart on these images."
     )
-    return Table("clean", "All figures", caption, frame)
+    return Table("clean", "All figures", caption, frame, pd.DataFrame({"auroc": marks}))

@@ -20,10 +20,11 @@ from typing import ClassVar
 from farout.attacks import ATTACKS, Attack
 from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.clean import IMAGES
-from farout.protocols.evasion_plan import EFFORT, Effort, Plan, classifiers, has_maps
+from farout.protocols.evasion_plan import EFFORT, Effort, Plan, has_maps
 from farout.protocols.evasion_summary import summarise
 from farout.protocols.evasion_tests import Who
 from farout.protocols.named import Named, made
+from farout.protocols.networks import classifiers
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
 from farout.study.attacking import AttackCell
@@ -122,8 +123,9 @@ class Evasion(Protocol):
             )
         return entries
 
-    def summarise(self, results: Results) -> Summary:
-        return summarise(results, self.name)
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        return summarise(results, cls.name)
 
 
 def _least(asked: int | None, allowed: int | None) -> int | None:

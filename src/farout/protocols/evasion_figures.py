@@ -44,7 +44,7 @@ def overview(detection: Sequence[Line], turned: Sequence[Line]) -> list[HeatMap]
         "AUROC of attacked images against the test images as they are, by attack; of attacks on the detector itself "
         "those that were made against it. Red: attacked images look more normal than test images."
     )
-    return [HeatMap("evasion_auroc", "AUROC by attack", caption, panels)]
+    return [HeatMap("evasion_auroc", "Which attack fools the detector", caption, panels)]
 
 
 def attention_figures(found: Evaded) -> Iterator[DensityMap | Sheet]:

@@ -1,17 +1,16 @@
-"""The tables of `evasion` about attacks that know the detector, and how far up the roadmap each was tested."""
+"""The table of `evasion` about attacks that know the detector."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from farout import metrics
 from farout.metrics.setups import recall_threshold
-from farout.protocols.evasion_figures import under
+from farout.protocols.evasion_levels import gradient
 from farout.protocols.evasion_measures import RESAMPLES, Line, bounds, detected, share
-from farout.protocols.evasion_tests import Evaded, Test, Who
+from farout.protocols.evasion_tests import Evaded, Test
 from farout.protocols.pairs import Array
 
 OWN = (
@@ -22,11 +21,6 @@ OWN = (
     "accepted. gradient: of the score itself, or estimated from queries where it has none. In brackets 95 % intervals "
     "(of evades with the threshold as given)."
 )
-LEVELS = (
-    "How far up the roadmap every detector was tested: 0 attacks too weak for it (fgsm), 1 strong attacks on the "
-    "classifier, 2 on several networks, 4 on the detector itself, where parts of it without a gradient are passed by a "
-    "stand-in or its gradient is estimated from queries, as level 3 asks; and the lowest AUROC that any attack led to."
-)
 
 
 def own_lines(found: Evaded) -> list[Line]:
@@ -35,9 +29,8 @@ def own_lines(found: Evaded) -> list[Line]:
 
 
 def _lines(found: Evaded, test: Test) -> Iterator[Line]:
-    estimated = np.asarray(found.results.attribute(test.row, "estimated")).any()
     line: Line = {**test.who._asdict(), "attack": test.attack, "outliers": test.outlier_set}
-    line |= {"images": len(test.outliers), "gradient": "estimated" if estimated else "own", "before_by": ""}
+    line |= {"images": len(test.outliers), "gradient": gradient(found, test), "before_by": ""}
     if not test.outlier_set:
         yield line | _adaptive(found, test)
     elif (before := found.outliers(test)) is not None:
@@ -85,23 +78,3 @@ def _usual(found: Evaded, test: Test) -> Test | None:
 
     others = (one for one in found.tests("attacked") if one.who == test.who and one.at_home)
     return min(others, key=unlike, default=None)
-
-
-def level_lines(found: Evaded, lines: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """A line per detector of every seed; `lines`: its AUROC under every attack at home."""
-    levels: dict[Who, int] = {}
-    strong: dict[tuple[str, str], set[str]] = {}
-    for test in found.tests():
-        if test.at_home:
-            levels[test.who] = max(levels.get(test.who, 0), test.level)
-            if test.level and test.row.tags["role"] == "attacked":
-                strong.setdefault((test.who.seed, test.who.detector), set()).add(test.made_on)
-    told = []
-    for who, level in levels.items():
-        several = len(strong.get((who.seed, who.detector), ())) > 1
-        mine = [line for line in lines if Who.in_line(line) == who]
-        if mine:
-            worst = min(mine, key=lambda line: line["auroc"])
-            reached = max(level, 2) if several else level
-            told.append({**who._asdict(), "level": reached, "lowest_auroc": worst["auroc"], "under": under(worst)})
-    return told

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from farout.attacks import Attack
 from farout.networks import Ensemble, Network
 from farout.protocols.chosen import chosen
+from farout.protocols.networks import classifiers
 from farout.study.attacked import AttackedImages
 from farout.study.attacking import AttackCell
 from farout.study.attending import AttentionCell
 from farout.study.cell import Cell, Entry
 from farout.study.predicting import PredictCell
 from farout.study.scoring import ScoreCell
-from farout.study.sources import ImageSource, NetworkSource, some
+from farout.study.sources import ImageSource, NamedImages, NetworkSource, some
 from farout.study.spec import Budget
 from farout.study.study import Trial
 from farout.study.subjects import Subject
@@ -42,10 +43,24 @@ EFFORT: dict[Budget, Effort] = {
 }
 
 
-def classifiers(subjects: Sequence[Subject]) -> dict[str, NetworkSource]:
-    """By label, the networks that give classes."""
-    found = {s.network: s.classifier for s in subjects}
-    return {label: network for label, network in found.items() if network and network.preview().classes > 1}
+EFFORT_TAGS = ("images", "of_images", "steps", "of_steps")
+"""How many images are attacked in how many steps, each of how many that a level of the roadmap asks for."""
+
+
+def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[str, str]:
+    """The effort of an attack beside that of the full budget: at most so many images of the pool; all for None."""
+    defaults = {field.name: field.default for field in fields(cell.attack)}
+    whole = _total(pool)
+    steps, of_steps = (str(settings.get("steps", "")) for settings in (cell.attack.params, defaults))
+    numbers = (str(cell.images.about.total), str(whole if most is None else min(most, whole)), steps, of_steps)
+    return dict(zip(EFFORT_TAGS, numbers, strict=True))
+
+
+def _total(images: ImageSource) -> int:
+    """How many images there are, also where the study takes the first of them only."""
+    if isinstance(images, NamedImages) and images.spec.limit is not None:
+        return len(NamedImages(images.spec.model_copy(update={"limit": None})).load())
+    return images.about.total
 
 
 def has_maps(network: Network) -> bool:
@@ -92,6 +107,7 @@ class Plan:
         cell = AttackCell(attack, self._some(self.effort.images), network, None, self.trial.seed)
         images = AttackedImages(cell, self.protocol.rounded)
         made_on = {"attack": label, "made_on": network.label, "level": str(attack.level)}
+        made_on |= effort_tags(cell, EFFORT["full"].images, self.trial.inliers.test)
         yield self._entry("attack", cell, None, network=network.label, **made_on)
         for other in self.networks.values():
             if other is not network and self.protocol.transfer:
@@ -109,7 +125,8 @@ class Plan:
                 pool = self._some(self.effort.images)
                 images = some(pool, self.effort.adaptive)
                 cell = AttackCell(attack, images, network, subject, self.trial.seed)
-                yield from self._own(label, attack, cell, pool=str(pool.about.total))
+                tags = effort_tags(cell, EFFORT["full"].adaptive, self.trial.inliers.test)
+                yield from self._own(label, attack, cell, pool=str(pool.about.total), **tags)
 
     def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
         """Outliers that every detector shall take for inliers."""
@@ -118,7 +135,8 @@ class Plan:
             for subject in self.subjects:
                 yield self._entry("outliers", ScoreCell(subject, images), subject, outliers=name)
                 cell = AttackCell(attack, images, None, subject, self.trial.seed)
-                yield from self._own(label, attack, cell, outliers=name)
+                tags = effort_tags(cell, EFFORT["full"].adaptive, source)
+                yield from self._own(label, attack, cell, outliers=name, **tags)
 
     def _own(self, label: str, attack: Attack, cell: AttackCell, **tags: str) -> Iterator[Entry]:
         subject = cell.subject
@@ -133,6 +151,6 @@ class Plan:
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool"), "")
+        what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool", *EFFORT_TAGS), "")
         what["rounded"] = "8 bits" if self.protocol.rounded else ""
         return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from farout.metrics.intervals import Interval
 from farout.protocols.evasion_figures import at_home, attention_figures, overview, under
+from farout.protocols.evasion_levels import LEVELS, level_lines
 from farout.protocols.evasion_measures import Line, bounds, detected, share
-from farout.protocols.evasion_own import LEVELS, OWN, level_lines, own_lines
+from farout.protocols.evasion_own import OWN, own_lines
 from farout.protocols.evasion_tests import Evaded, Test, Who
 from farout.protocols.summary import Shown, Summary, Table
 from farout.study.results import Results, Row
@@ -28,7 +29,7 @@ def summarise(results: Results, protocol: str) -> Summary:
     attacks = [*found.rows("attack"), *(row for row in found.rows("own_attack") if not row.tags["outliers"])]
     told = _ROUNDED if found.rounded else _UNROUNDED
     tables = [
-        *_made("evasion_auroc", "AUROC at a glance", _GLANCE + told, _glance(detection, turned)),
+        *_made("evasion_auroc", "AUROC by attack", _GLANCE + told, _glance(detection, turned)),
         *_made(
             "evasion_success", "Attack success", _SUCCESS,
             _without_empty([_success(found, row) for row in attacks], "detector"),

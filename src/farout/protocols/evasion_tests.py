@@ -67,6 +67,13 @@ class Test:
         return int(self.row.tags["level"])
 
     @property
+    def whole(self) -> bool:
+        """Were as many images attacked, in as many steps, as a level of the roadmap asks for?"""
+        tags = self.row.tags
+        pairs = ((tags[name], tags[f"of_{name}"]) for name in ("images", "steps"))
+        return all(int(done) >= int(asked) for done, asked in pairs if asked)
+
+    @property
     def at_home(self) -> bool:
         """Does the detector read the network that was attacked, or none that is known?"""
         return self.row.tags["network"] in ("", self.made_on)

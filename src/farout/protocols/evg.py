@@ -8,7 +8,7 @@ those of what was found. What differs from the paper:
 - scores are standardized on the inliers' validation split; the paper's public code uses the test split, which
   `standardize_on: test` does. Only the standard deviation matters: the mean cancels in every step;
 - MinRank is over five runs that are fifths of the chains: at full budget 1,000 chains each, as in the paper, which
-  varies the same outliers in every run where ours are different ones;
+  varies the same outliers in every run where ours are different ones; that of unchanged outliers is one figure of all;
 - the same search on inliers, which the paper lacks: part of any drop is only the minimum over many queries.
 """
 
@@ -21,6 +21,7 @@ from farout.protocols.chosen import check_chosen, check_labels, chosen
 from farout.protocols.evg_landscape import ENDS, POINTS, plane
 from farout.protocols.evg_summary import summarise
 from farout.protocols.named import Named, made
+from farout.protocols.networks import classified
 from farout.protocols.protocol import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary
 from farout.search import SEARCHES, Search
@@ -131,8 +132,9 @@ class Evg(Protocol):
             within(self.steps, allowed.attack_steps), allowed.inliers,
         )  # fmt: skip
 
-    def summarise(self, results: Results) -> Summary:
-        return summarise(results, self.name)
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        return summarise(results, cls.name)
 
     def _suited(self, variation: Variation, trial: Trial) -> Variation:
         """The variation for this trial's images, tried on one of each set."""
@@ -162,6 +164,7 @@ class _Plan:
             yield from (
                 self._scored(subject, images, role="outliers", outliers=name) for name, images in outliers.items()
             )
+        yield from classified(self.protocol.name, self.trial.seed, self.subjects, self.inliers)
         searches = [search for name, images in outliers.items() for search in self._searches(name, images)]
         yield from searches
         if self.protocol.control:

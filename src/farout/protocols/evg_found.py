@@ -195,9 +195,3 @@ def methods(found: Iterable[Found | Transferred]) -> dict[str, list[str]]:
         if one.what.method not in known:
             known.append(one.what.method)
     return by_variation
-
-
-def span(numbers: Iterable[int]) -> str:
-    """A number, or the smallest and the largest of several."""
-    known = sorted(set(numbers))
-    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"

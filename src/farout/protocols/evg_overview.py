@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from farout.protocols.evg_found import NONE, Found, Reading, Scored, What, bounds, interval, methods, span, titled
+from farout.protocols.evg_found import NONE, Found, Reading, Scored, What, bounds, interval, methods, titled
+from farout.protocols.pairs import span
 from farout.protocols.summary import Table
 
-TAKEN = ("network", "seed", "detector", "outliers", "method", "clean", "worst", "both_searched")
+TAKEN = ("network", "seed", "detector", "outliers", "n_outliers", "method", "clean", "worst_case", "control")
 """Columns that are no variation."""
 
 
@@ -32,12 +33,13 @@ def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
     for who, outliers in reading.known:
         for method in compared or [""]:
             line: dict[str, Any] = {**who._asdict(), "outliers": outliers, **({"method": method} if compared else {})}
-            line |= _bounds("clean", reading.clean.get((who, outliers)))
+            before = reading.clean.get((who, outliers))
+            line |= {"n_outliers": len(before.scores) if before else 0, **_bounds("clean", before)}
             used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
             for variation, what in used.items():
                 line |= _bounds(_column(variation), found.get((who, what)))
             line |= _worst(line, tried)
-            yield line | (_both_searched([found.get((who, what)) for what in used.values()]) if controlled else {})
+            yield line | (_control([found.get((who, what)) for what in used.values()]) if controlled else {})
 
 
 def _worst(line: dict[str, Any], variations: Iterable[str]) -> dict[str, float]:
@@ -46,14 +48,14 @@ def _worst(line: dict[str, Any], variations: Iterable[str]) -> dict[str, float]:
     if not found:
         return {}
     lowest = np.min(found)  # not a number where one is missing
-    return {"worst": float(lowest if np.isnan(lowest) else np.fmin(line["clean"], lowest))}
+    return {"worst_case": float(lowest if np.isnan(lowest) else np.fmin(line["clean"], lowest))}
 
 
-def _both_searched(found: list[Found | None]) -> dict[str, float]:
+def _control(found: list[Found | None]) -> dict[str, float]:
     """Of the variation that came lowest, AUROC against inliers that were searched likewise."""
     there = [one for one in found if one is not None]
     lowest = min(there, key=lambda one: one.auroc.value, default=None)
-    return {"both_searched": interval(lowest.control, lowest.scores).value if lowest else nan}
+    return {"control": interval(lowest.control, lowest.scores).value if lowest else nan}
 
 
 def _bounds(name: str, one: Scored | None) -> dict[str, float]:
@@ -69,7 +71,7 @@ def _best_first(frame: pd.DataFrame) -> pd.DataFrame:
     """Outlier sets in their order; within each the detectors by their lowest AUROC, and their methods by theirs."""
     sets, _ = pd.factorize(frame["outliers"])
     whos, _ = pd.factorize(pd.MultiIndex.from_frame(frame[["network", "seed", "detector", "outliers"]]))
-    own = frame["worst"].to_numpy()
+    own = frame["worst_case"].to_numpy()
     worst = np.array([own[whos == who].min() for who in whos])
     order = np.lexsort((own, whos, -worst, sets))  # the last key counts first; what is missing comes last
     return frame.iloc[order].reset_index(drop=True)
@@ -78,18 +80,23 @@ def _best_first(frame: pd.DataFrame) -> pd.DataFrame:
 def _caption(reading: Reading) -> str:
     counts = (len(one.inliers) for one in [*reading.clean.values(), *reading.found])
     caption = (
-        f"AUROC against {span(counts)} inliers as they are, with its 95 % interval (DeLong): of the varied outliers as "
-        "they are (clean), and of the most normal variation of each that was found. 0.5 is chance; below, what was "
-        "found looks more normal than inliers. "
+        f"AUROC against {span(counts)} unchanged inliers, with its 95 % interval (DeLong); 1 is ideal, 0.5 is chance, "
+        "below 0.5 outliers look more normal than inliers. clean: the outliers that the search starts from, unchanged; "
+        "they are the first n_outliers of their set, so that other sections, which take more of them, have other "
+        "clean figures. "
     )
     if not reading.found:
         return caption + "No search has ended yet."
-    caption += "Chains begin at random variations, and the outlier as it is need not be among what they try. "
-    caption += "worst: the lowest of the line. "
+    caption += (
+        "Under each variation: of every outlier the most normal variation that was found. Chains begin at random "
+        "variations, and the unchanged outlier need not be among what they try. worst_case: the lowest of these "
+        "figures, clean included. "
+    )
     if any(len(one.control) for one in reading.found):
         caption += (
-            "both_searched: of the variation that came lowest, against inliers searched likewise; what is left of the "
-            "drop there is not due to the search alone. "
+            "control: no worse case but a check of the search: the outliers of the variation that came lowest, against "
+            "inliers that the same search has changed. Above worst_case, so much of the drop is due to searching "
+            "alone; it may lie below worst_case where the search leaves inliers odder than they were. "
         )
     return caption + f"{_effort(reading.found)} The interval is that of these images; a longer search comes lower."
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.evg_found import Found, Reading, Who, methods, span, titled
+from farout.protocols.evg_found import Found, Reading, Who, methods, titled
+from farout.protocols.pairs import span
 from farout.protocols.summary import Sheet, Strip
 
 GAP = 2

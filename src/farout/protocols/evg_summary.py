@@ -14,7 +14,8 @@ from farout.protocols.evg_found import Found, Reading, bounds, interval, read, t
 from farout.protocols.evg_landscape import landscapes
 from farout.protocols.evg_overview import overview
 from farout.protocols.evg_sheets import sheets
-from farout.protocols.pairs import Array, Pair, networks
+from farout.protocols.networks import networks
+from farout.protocols.pairs import Array
 from farout.protocols.summary import Shown, Summary, Table
 from farout.study.results import Results
 
@@ -27,8 +28,8 @@ def summarise(results: Results, protocol: str) -> Summary:
     reading = read(results, protocol)
     if not reading.known:
         return Summary("Worst case")
-    pairs = [Pair(*who, outliers, one.inlier_row, one.row) for (who, outliers), one in reading.clean.items()]
-    tables = [overview(reading), *networks(results, protocol, pairs)]
+    scored = [one.inlier_row for one in [*reading.clean.values(), *reading.found]]
+    tables = [overview(reading), *networks(results, protocol, scored)]
     if reading.found:
         frame = pd.DataFrame([_line(one) for one in reading.found])
         tables += [*_drops(frame), _details(frame), *_transfers(reading)]
@@ -49,14 +50,19 @@ def _line(one: Found) -> dict[str, Any]:
         "method": one.what.method, "chains": len(one.scores), "queries": one.queries, "n_inliers": len(one.inliers),
         **bounds("auroc", one.auroc),
         "auroc_clean": interval(one.inliers, one.clean).value,
-        **bounds("auroc_vs_searched_inliers", interval(one.control, one.scores)),
+        **bounds("auroc_control", interval(one.control, one.scores)),
         "auroc_start": metrics.auroc(one.inliers, one.column("start")),
         "auroc_last": metrics.auroc(one.inliers, one.column("last")),
         "min_rank": rank, "min_rank_se": error, "chains_per_run": size,
-        "min_rank_share": rank / len(one.inliers), "min_rank_clean": min_ranks(one.inliers, one.clean)[0],
+        "min_rank_share": rank / len(one.inliers), "min_rank_clean": _min_rank(one.inliers, one.clean),
         **{name: float(one.column(name).mean()) for name in ("accepted", "exploration", "stuck")},
         "standardized_on": one.standardized_on,
     }  # fmt: skip
+
+
+def _min_rank(inliers: Array, outliers: Array) -> float:
+    """MinRank of all outliers at once, as the paper gives it for clean ones."""
+    return float(metrics.min_rank(inliers, outliers)) if len(outliers) else nan
 
 
 def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
@@ -75,12 +81,14 @@ def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
 
 def _details(frame: pd.DataFrame) -> Table:
     caption = (
-        "One line per search. auroc: what was found against inliers as they are, with its 95 % interval (DeLong); "
-        "auroc_vs_searched_inliers: against what the same search finds on inliers; auroc_start: the first variation of "
-        "each chain, before any search; auroc_last: the last state instead of the lowest. min_rank: the number of "
+        "One line per search. auroc: what was found against unchanged inliers, with its 95 % interval (DeLong); "
+        "auroc_clean: the same outliers, one per chain, before they were varied; auroc_control: what was found, "
+        "against what the same search finds on inliers; auroc_start: the first variation of each chain, before any "
+        "search; auroc_last: the last state instead of the lowest. min_rank: the number of "
         f"inliers that score strictly below the lowest score found, mean over {RUNS} runs of chains_per_run chains "
         "each (parts of all chains) and its standard error; min_rank_share: divided by n_inliers, so that 1 is ideal; "
-        "min_rank_clean: the same of the outliers as they are. The more chains in a run, the lower is min_rank. "
+        "min_rank_clean: the same number for the unchanged outliers, of all chains at once. The more chains in a run, "
+        "the lower is min_rank. "
         "accepted: share of steps in which a chain moved; exploration: spread of its states, 1 = all over the domain; "
         "stuck: share of chains that did not move in their second half."
     )
@@ -89,25 +97,26 @@ def _details(frame: pd.DataFrame) -> Table:
 
 def _drops(frame: pd.DataFrame) -> list[Table]:
     """The drop from clean AUROC in two parts; nothing where inliers were not searched."""
-    known = frame[frame["auroc_vs_searched_inliers"].notna()]
+    known = frame[frame["auroc_control"].notna()]
     if not len(known):
         return []
-    clean, found, fair = (known[name] for name in ("auroc_clean", "auroc", "auroc_vs_searched_inliers"))
+    clean, found, fair = (known[name] for name in ("auroc_clean", "auroc", "auroc_control"))
     split = known[["network", "seed", "detector", "outliers", "variation", "method"]].assign(
+        n_outliers=known["chains"],
         clean=clean,
         found=found,
-        both_searched=fair,
+        control=fair,
         drop=clean - found,
-        by_search=fair - found,
-        by_outliers=clean - fair,
+        drop_by_search=fair - found,
+        drop_by_outliers=clean - fair,
     )
     caption = (
         "A search takes the minimum over many queries, and that makes any image look more normal, inliers too. AUROC "
-        "of outliers as they are (clean) and as found, both against inliers as they are; both_searched: as found, "
-        "against what the same search finds on as many inliers as there are chains. The drop from clean to found has "
-        "two parts. by_search goes away where inliers are searched as well; it is negative where the search finds "
-        "inliers that look odder than they were. by_outliers stays; it is negative where the search sets outliers "
-        "further apart from inliers. Intervals are among all figures."
+        "of n_outliers outliers, unchanged (clean) and as found, both against unchanged inliers; control: as found, "
+        "against what the same search finds on as many inliers. The drop from clean to found has two parts. "
+        "drop_by_search goes away where inliers are searched as well; it is negative where the search finds inliers "
+        "that look odder than they were. drop_by_outliers stays; it is negative where the search sets outliers further "
+        "apart from inliers. Intervals are among all figures."
     )
     return [Table("evg_drop", "How much of the drop is only the search", caption, split.reset_index(drop=True))]
 
@@ -123,8 +132,8 @@ def _transfers(reading: Reading) -> list[Table]:
         line |= {"method": one.what.method, "found_against": names[against]}
         lines.append({**line, **bounds("auroc", one.auroc), "auroc_clean": clean.auroc.value if clean else nan})
     caption = (
-        "What was found against one detector, scored by every other: AUROC against inliers as they are, with its 95 % "
-        "interval (DeLong), beside that of the outliers as they are. What fools one and spares another is a weakness "
-        "of the first alone."
+        "What was found against one detector, scored by every other: AUROC against unchanged inliers, with its 95 % "
+        "interval (DeLong), beside that of the same outliers before they were varied (auroc_clean). What fools one and "
+        "spares another is a weakness of the first alone."
     )
     return [Table("evg_transfer", "Transfer, all figures", caption, pd.DataFrame(lines))]

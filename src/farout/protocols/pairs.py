@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Densities, Gallery, Strip, Table
+from farout.protocols.best import best, largest
+from farout.protocols.networks import classified
+from farout.protocols.summary import Densities, Gallery, Strip
 from farout.study.cell import Entry
 from farout.study.results import Results, Row
 from farout.study.scoring import ScoreCell
@@ -43,6 +45,8 @@ def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], cou
         for subject in trial.subjects:
             tags = {"network": subject.network, "seed": str(trial.seed), "detector": subject.label, "outliers": name}
             entries.append(Entry(protocol, ScoreCell(subject, images), tags))
+        if not name:
+            entries += classified(protocol, trial.seed, trial.subjects, images)
     return entries
 
 
@@ -56,26 +60,13 @@ def pairs(results: Results, protocol: str) -> Iterable[Pair]:
             yield Pair(network, seed, detector, row.tags["outliers"], inliers[_subject(row)], row)
 
 
+def inlier_rows(found: Iterable[Pair]) -> list[Row]:
+    """The inliers' rows of these pairs."""
+    return [pair.inlier_row for pair in found]
+
+
 def _subject(row: Row) -> tuple[str, str, str]:
     return row.tags["network"], row.tags["seed"], row.tags["detector"]
-
-
-def networks(results: Results, protocol: str, found: Sequence[Pair]) -> list[Table]:
-    """The networks' accuracy: a detector can do no better than the network it reads."""
-    accuracies: dict[tuple[str, str], float] = {}
-    for pair in found:
-        for cell in pair.inlier_row.requires:
-            accuracy = results.store.facts(cell).get("accuracy")
-            if accuracy is not None:
-                accuracies[pair.network, pair.seed] = accuracy
-    if not accuracies:
-        return []
-    frame = pd.DataFrame([{"classifier": n, "seed": s, "accuracy": value} for (n, s), value in accuracies.items()])
-    caption = (
-        "Accuracy on the inliers' validation images (flattered where those were cut from images that the network was "
-        "trained on). If it is not what you expect, check mean and std."
-    )
-    return [Table(f"{protocol}_networks", "Networks", caption, frame)]
 
 
 def densities(found: Sequence[Pair], scores: Callable[[Row], Array], which: str = "") -> list[Densities]:
@@ -117,7 +108,7 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
         words = [f"rank {share:.1%}" for share in below]
         strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
-    pair = found[_largest(means.to_numpy())]
+    pair = found[largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
     title = f"inliers: the least normal to {_called(pair, several)}"
@@ -130,15 +121,10 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
     return Gallery("failures", "Worst failures", caption, strips)
 
 
-def best(frame: pd.DataFrame, places: Any) -> int:
-    """The place, among these, of the highest AUROC."""
-    places = np.asarray(places)
-    return int(places[_largest(frame["auroc"].to_numpy()[places])])
-
-
-def _largest(values: Array) -> int:
-    """The place of the largest value; of NaN only where there is nothing else."""
-    return int(np.nan_to_num(values, nan=-1).argmax())
+def span(numbers: Iterable[int]) -> str:
+    """A number, or the smallest and the largest of several."""
+    known = sorted(set(numbers))
+    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
 
 
 def _called(pair: Pair, several: bool) -> str:

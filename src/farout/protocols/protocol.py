@@ -31,9 +31,11 @@ class Protocol(ABC):
     def plan(self, study: Study) -> list[Entry]:
         """The cells this protocol needs."""
 
+    @classmethod
     @abstractmethod
-    def summarise(self, results: Results) -> Summary:
-        """Tables and figures from stored scores, with whatever is there so far."""
+    def summarise(cls, results: Results) -> Summary:
+        """Tables and figures from stored results alone, with whatever is there so far: a report is written without
+        the study's parts, which may be the user's own."""
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol")

@@ -132,8 +132,9 @@ class Rood(Protocol):
             check_chosen(labels, study)
         return [entry for trial in study.trials for entry in _Plan(self, trial, study.budget).entries()]
 
-    def summarise(self, results: Results) -> Summary:
-        return summarise(results, self.name)
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        return summarise(results, cls.name)
 
 
 class Tested(NamedTuple):

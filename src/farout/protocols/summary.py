@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+BEST, TIED = "best", "tied"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -17,6 +19,8 @@ class Table:
     title: str
     caption: str
     frame: pd.DataFrame
+    marks: pd.DataFrame | None = None
+    """Lines as in `frame`, and some of its columns: BEST, TIED (with the best, by a paired test) or nothing."""
 
 
 @dataclass(frozen=True)

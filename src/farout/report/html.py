@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -32,7 +31,8 @@ from farout.protocols.summary import (
 from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, landscapes, scatter
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
-from farout.report.tables import readable, summaries, tables, write_tables
+from farout.report.readable import MARKED, marks_of, readable
+from farout.report.tables import fitted, summaries, tables, write_tables
 from farout.study.results import Results
 
 
@@ -44,7 +44,8 @@ def render(results: Results) -> str:
     return environment.get_template("template.html").render(
         results=results,
         sections=[_section(name, summary) for name, summary in summaries(results).items()],
-        pending=results.pending(),
+        fitted=[_table(table) for table in fitted(results)],
+        counts=results.counts(),
         failures=[(row, trace) for row, trace in results.failures().values()],
         spec=yaml.safe_dump(results.spec, sort_keys=False, allow_unicode=True) if results.spec else "",
     )
@@ -74,28 +75,18 @@ def _section(name: str, summary: Summary) -> dict[str, Any]:
 
 def _table(table: Table) -> dict[str, Any]:
     frame = readable(table.frame)
-    marks = _marks(table.frame)
     rows = [
-        list(zip(values, kinds, strict=True))
-        for values, kinds in zip(frame.to_numpy().tolist(), _kinds(frame, marks), strict=True)
+        list(zip(values, marks, strict=True))
+        for values, marks in zip(frame.to_numpy().tolist(), marks_of(table, map(str, frame.columns)), strict=True)
     ]
     return {
         "title": table.title,
         "caption": table.caption,
+        "marked": MARKED if table.marks is not None else "",
         "columns": list(frame.columns),
         "rows": rows,
         "name": table.name,
     }
-
-
-def _marks(frame: pd.DataFrame) -> list[bool]:
-    """Which rows are the best of their group, or cannot be told apart from it."""
-    return [bool(p >= 0.05) for p in frame["p_vs_best"]] if "p_vs_best" in frame else [False] * len(frame)
-
-
-def _kinds(frame: pd.DataFrame, marks: list[bool]) -> list[list[str]]:
-    """The style of every cell."""
-    return [["best" if mark and name == "auroc" else "" for name in frame.columns] for mark in marks]
 
 
 def _figure(figure: Shown) -> dict[str, Any]:

@@ -10,9 +10,12 @@ from typing import Any
 import pandas as pd
 
 from farout.files import make_folder, write_text
-from farout.protocols import PROTOCOLS
+from farout.protocols import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
+from farout.report.latex import latex
+from farout.report.readable import readable
 from farout.study.cell import reason
+from farout.study.fit_sizes import SPLITS, fit_text
 from farout.study.results import Results
 from farout.study.spec import ProtocolSpec
 
@@ -28,7 +31,7 @@ def summaries(results: Results) -> dict[str, Summary]:
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:
     try:
-        return PROTOCOLS.create(spec.name, **spec.params).summarise(results)
+        return _protocol(spec.name).summarise(results)
     except (KeyError, IndexError, AttributeError) as error:
         if isinstance(error, ValueError):
             raise
@@ -38,14 +41,38 @@ def _summary(spec: ProtocolSpec, results: Results) -> Summary:
         ) from error
 
 
+def _protocol(name: str) -> type[Protocol]:
+    """The class of a protocol. None is made: a study's settings may name code of the user's."""
+    made = PROTOCOLS[name]
+    assert isinstance(made, type)
+    return made
+
+
 def tables(results: Results) -> list[Table]:
-    """All tables of a run."""
-    return [table for summary in summaries(results).values() for table in summary.tables]
+    """All tables of a run: those of its protocols and, where these have any, what was fitted on what."""
+    found = [table for summary in summaries(results).values() for table in summary.tables]
+    return [*found, *fitted(results)] if found else []
+
+
+def fitted(results: Results) -> list[Table]:
+    """How many images networks were trained and detectors fitted on; nothing where nothing was."""
+    if not results.fitted:
+        return []
+    used = [kind for kind in SPLITS.values() if any(line[kind] for line in results.fitted)]
+    counts = [name for kind in used for name in (kind, f"of_{kind}")]
+    frame = pd.DataFrame(results.fitted)[["fitted", "network", "seed", *counts]]
+    caption = (
+        "Images that networks were trained and detectors fitted on: training, validation (the best epoch of a network "
+        "is chosen on them) and outlier images, each of how many there are (of_…). 0: not fitted on these. A detector "
+        "that is fitted on fewer images than in its paper may do worse."
+    )
+    return [Table("fitted", "What was fitted on what", caption, frame)]
 
 
 def text(results: Results) -> str:
     """The first table of every protocol as text, with what is to be known of it and what is missing."""
-    lines = [f"{results.name} (budget {results.budget})", *(f"left out: {cut}" for cut in results.cuts)]
+    lines = [f"{results.name} (budget {results.budget})", *fit_text(results.fitted)]
+    lines += [f"left out: {cut}" for cut in results.cuts]
     lines += [f"note: {note}" for note in results.notes]
     for summary in summaries(results).values():
         for table in summary.tables[:1]:
@@ -55,30 +82,13 @@ def text(results: Results) -> str:
 
 def _missing(results: Results) -> list[str]:
     """How many results are missing, and why the first few of them failed."""
-    pending, failures = len(results.pending()), results.failures()
-    if not pending:
+    counts = results.counts()
+    if not counts.missing:
         return []
-    reasons = list(dict.fromkeys(reason(trace) for _, trace in failures.values()))
+    reasons = list(dict.fromkeys(reason(trace) for _, trace in results.failures().values()))
     more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
-    count = f"{pending} of {len(results.rows)} results are missing, {len(failures)} of them failed"
+    count = f"{counts.missing} of {counts.total} results are missing, {counts.failed} of them failed"
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]
-
-
-def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
-    columns: dict[str, list[str]] = {}
-    for name in map(str, frame.columns):
-        if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:
-            continue
-        if name in ("network", "seed") and frame[name].nunique() == 1:
-            continue
-        values = [_number(value, small=name.startswith("p_")) for value in frame[name]]
-        if f"{name}_low" in frame:
-            bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
-            intervals = ["" if a != a else f" [{_number(a)}, {_number(b)}]" for a, b in bounds]
-            values = [value + interval for value, interval in zip(values, intervals, strict=True)]
-        columns[name] = values
-    return pd.DataFrame(columns)
 
 
 def write_tables(found: list[Table], folder: Path) -> list[Path]:
@@ -109,28 +119,3 @@ def _as_text(value: Any) -> Any:
     except ValueError:
         return f"'{value}"
     return value
-
-
-def latex(table: Table) -> str:
-    """A booktabs table."""
-    frame = readable(table.frame)
-    rows = [" & ".join(map(_escaped, values)) + r" \\" for values in [list(frame.columns), *frame.to_numpy().tolist()]]
-    body = [rf"\begin{{tabular}}{{{'l' * len(frame.columns)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(table.title)}. {_escaped(table.caption)}}}"]
-    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-
-
-def _number(value: object, small: bool = False) -> str:
-    """Three digits; of `small` numbers, as p-values are, the order of those below .001."""
-    if not isinstance(value, float):
-        return str(value)
-    if value != value:
-        return "–"
-    return f"{value:.0e}" if small and 0 < abs(value) < 1e-3 else f"{value:.3f}"
-
-
-_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--"}
-
-
-def _escaped(value: object) -> str:
-    return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in str(value))

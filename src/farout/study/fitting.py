@@ -80,6 +80,12 @@ class FitCell(Cell):
         return f"{self.detector.name} on {self.network.label}"
 
     @property
+    def learns(self) -> dict[str, ImageSource]:
+        """The images that the detector is fitted on, by split."""
+        splits = {"train": self.train, "val": self.val}
+        return {split: images for split, images in splits.items() if images and split == self.detector.fits_on}
+
+    @property
     def learns_from(self) -> ImageSource | None:
         """The outliers that the detector learns from."""
         return None

@@ -61,6 +61,10 @@ class LookCell(FitCell):
         return f"fit {self.detector.name} on {self.network.label}"
 
     @property
+    def learns(self) -> dict[str, ImageSource]:
+        return {**self.first.learns, **(self.sources if self.outliers else {})}
+
+    @property
     def learns_from(self) -> ImageSource | None:
         return self.outliers
 

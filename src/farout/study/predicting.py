@@ -1,4 +1,4 @@
-"""The cell that asks a network for the classes of an image set: is it fooled by what was made for another one?"""
+"""The cell that asks a network for the classes of an image set, in the pass that detectors share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,71 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from farout.detectors.passes import forward
+from farout.attacks.victim import Victim
+from farout.core import Activations, ImageSet, PostHoc
+from farout.detectors.panel import Panel
+from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cell import Arrays, Cell, Record, Work
+from farout.study.fitting import MEMBER
+from farout.study.scoring import ScoreWork, score_group
 from farout.study.sources import ImageSource, NetworkSource
 from farout.study.store import Store, score_table
+from farout.study.subjects import Score, Subject, shared_pass
+
+
+class TopClass(PostHoc):
+    """The class of the largest logit, given as a score so that one pass serves it and detectors."""
+
+    name = "top_class"
+    needs = frozenset({"logits"})
+
+    def score(self, activations: Activations) -> Tensor:
+        return activations.logits.argmax(1).double()
+
+
+@dataclass(frozen=True)
+class ClassifierSubject(Subject):
+    """A network that is asked for classes, beside the detectors that read it."""
+
+    source: NetworkSource
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return self.source.label
+
+    @property
+    def network(self) -> str:  # type: ignore[override]
+        return self.source.label
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+    def identity(self) -> Any:
+        return self.source.identity()
+
+    @property
+    def group(self) -> str:
+        return digest(["network", self.source.identity()])
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.source.requires
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        network = self.source.build(store).to(device)
+        return shared_pass([subject.panel_on(network, store) for subject in together])
+
+    def panel_on(self, network: Network, store: Store) -> Panel:
+        """What gives the classes as scores."""
+        return Panel(network, {MEMBER: TopClass()})
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        return Victim(self.source.build(store).to(device))
 
 
 @dataclass(frozen=True)
@@ -34,59 +93,28 @@ class PredictCell(Cell):
         }
 
     @property
+    def subject(self) -> ClassifierSubject:
+        """What answers, as the detectors of the group do."""
+        return ClassifierSubject(self.network)
+
+    @property
     def requires(self) -> tuple[Cell, ...]:
         return (*self.network.requires, *self.images.requires)
+
+    @property
+    def group(self) -> str:
+        return score_group(self.subject, self.images)
 
     @property
     def title(self) -> str:
         return f"classify {self.images.about.name} by {self.network.label}"
 
     def work(self, cells: Sequence[Any]) -> Work:
-        return PredictWork(tuple(cells))
+        return ScoreWork(tuple(cells))
 
-
-class PredictWork(Work):
-    """One pass over one image set."""
-
-    @property
-    def portable(self) -> bool:
-        return bool(self.cells[0].network.portable and self.cells[0].images.portable)
-
-    @cached_property
-    def roles(self) -> dict[str, int]:
-        return {"test": self.cells[0].images.about.total}
-
-    def prepare(self, store: Store, device: torch.device) -> Job:
-        return PredictJob(self.cells[0], store, device)
-
-
-class PredictJob(SingleJob[PredictCell]):
-    """Predicts chunk by chunk."""
-
-    def __init__(self, cell: PredictCell, store: Store, device: torch.device) -> None:
-        self.cell, self.store, self.device = cell, store, device
-        self.images = cell.images.open(store)
-        self.found = np.zeros(len(self.images), np.int64)
-
-    @cached_property
-    def network(self) -> Network:
-        """Opened by the first chunk: a process that only collects results does not need it."""
-        return self.cell.network.build(self.store).to(self.device)
-
-    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
-        batch = self.images.batch(range(chunk.start, chunk.stop))
-        logits = forward(self.network, batch, frozenset({"logits"})).logits
-        progress(len(batch))
-        return {"prediction": logits.argmax(1).cpu().numpy()}
-
-    def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.found[chunk.start : chunk.stop] = results["prediction"]
-
-    def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        return "prediction" in results
-
-    def record(self) -> Record:
-        columns: Arrays = {"index": np.arange(len(self.found)), "prediction": self.found}
-        if self.images.labels is not None:
-            columns["label"] = self.images.labels
-        return Record({"images": len(self.found)}, {"scores.parquet": score_table(columns)})
+    def record(self, found: NDArray[np.float64], images: ImageSet) -> Record:
+        """The classes, beside the labels where there are some."""
+        columns: Arrays = {"index": np.arange(len(found)), "prediction": found.astype(np.int64)}
+        if images.labels is not None:
+            columns["label"] = images.labels
+        return Record({"images": len(found)}, {"scores.parquet": score_table(columns)})

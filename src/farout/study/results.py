@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -13,13 +13,16 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 
 from farout.files import present, read_json, write_json
 from farout.study.cell import Cell, Entry
+from farout.study.fit_sizes import fit_lines
 from farout.study.records import is_plain
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
 
 PLAN = "plan.json"
-FORMAT = 3
+FORMAT = 4
+CLASSIFIED = "classified"
+"""The role of rows that hold a network's classes of the inlier test images."""
 
 
 SHOWN = 5
@@ -43,14 +46,35 @@ class Row(NamedTuple):
     """The cells it is computed from."""
 
 
-def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
-    """Say in the store what the run is made of, so that it can be read without the study's parts."""
-    rows = [
-        Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [need.id for need in _needs(e.cell)])._asdict()
-        for e in entries
+class Counts(NamedTuple):
+    """Numbers of results: every cell of a plan once, those that others are computed from included."""
+
+    total: int
+    missing: int
+    failed: int
+    """Of the missing ones, those that were tried."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], store: Store) -> Counts:
+        """Count the results that these rows of a plan stand for, and how many of them the store lacks."""
+        cells = dict.fromkeys(cell for row in rows for cell in (*row.requires, row.cell))
+        missing = [cell for cell in cells if not store.has(cell)]
+        return cls(len(cells), len(missing), sum(store.failure(cell) is not None for cell in missing))
+
+
+def rows_of(entries: Iterable[Entry]) -> list[Row]:
+    """The rows by which a plan is stored and counted."""
+    return [
+        Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [need.id for need in _needs(e.cell)]) for e in entries
     ]
+
+
+def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
+    """Store all that a report shows of the study, so that it can be read without the study's parts."""
+    rows = [row._asdict() for row in rows_of(entries)]
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
     facts["notes"] = [*study.notes, *_told(study)]
+    facts["fitted"] = fit_lines(study.trials)
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
     write_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
 
@@ -86,6 +110,8 @@ class Results:
         self.rows = [Row(**row.model_dump()) for row in plan.rows]
         self.notes = [*plan.notes, *self.damaged]
         """What else people must know to read the results right."""
+        self.fitted = plan.fitted
+        """What networks and detectors were fitted on: lines of a table."""
 
     @cached_property
     def damaged(self) -> list[str]:
@@ -94,8 +120,19 @@ class Results:
         return shortened([why for cell in cells if (why := self.store.damaged(cell))])
 
     def done(self, protocol: str) -> list[Row]:
-        """The protocol's rows that have a result."""
+        """The protocol's rows that have a result, save those that `classified` gives."""
+        return [row for row in self._done(protocol) if row.tags.get("role") != CLASSIFIED]
+
+    def classified(self, protocol: str) -> list[Row]:
+        """The protocol's rows that hold a network's classes of the inlier test images."""
+        return [row for row in self._done(protocol) if row.tags.get("role") == CLASSIFIED]
+
+    def _done(self, protocol: str) -> list[Row]:
         return [row for row in self.rows if row.protocol == protocol and self.store.has(row.cell)]
+
+    def counts(self) -> Counts:
+        """How many results the run is made of, and how many of them are missing."""
+        return Counts.of(self.rows, self.store)
 
     def pending(self) -> list[Row]:
         """The rows without a result."""
@@ -146,6 +183,7 @@ class _Plan(BaseModel):
     """What a plan file must hold."""
 
     format: int
+    fitted: list[dict[str, Any]]
     name: str
     budget: str
     spec: Any

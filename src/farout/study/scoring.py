@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farout.core import NonFiniteScores, finite
+from farout.core import ImageSet, NonFiniteScores, finite
 from farout.identity import digest
 from farout.study.cell import (
     Arrays,
@@ -55,7 +55,7 @@ class ScoreCell(Cell):
 
     @property
     def group(self) -> str:
-        return digest(["scores", self.subject.group, self.images.about.fingerprint])
+        return score_group(self.subject, self.images)
 
     @property
     def title(self) -> str:
@@ -68,9 +68,36 @@ class ScoreCell(Cell):
     def work(self, cells: Sequence[Any]) -> Work:
         return ScoreWork(tuple(cells))
 
+    def record(self, scores: NDArray[np.float64], images: ImageSet) -> Record:
+        """The scores with what is known of the images; and the images at both ends."""
+        (scores,) = finite({self.subject.label: scores}, images.name).values()
+        columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
+        if images.labels is not None:
+            columns["label"] = images.labels
+        columns |= {f"attribute:{name}": values for name, values in images.attributes.items()}
+        files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(_examples(scores, images))}
+        return Record({"images": len(scores)}, files)
+
+
+def score_group(subject: Subject, images: ImageSource) -> str:
+    """The group of the cells that one pass over these images serves: all that read the same network."""
+    return digest(["scores", subject.group, images.about.fingerprint])
+
+
+def _examples(scores: NDArray[np.float64], images: ImageSet) -> Arrays:
+    """The images with the lowest and the highest scores, small and in 8 bits, each end from its extreme inwards."""
+    order = np.argsort(scores, kind="stable")
+    lowest, highest = order[:EXAMPLES], order[::-1][:EXAMPLES]
+    return {
+        "lowest": lowest,
+        "highest": highest.copy(),
+        "lowest_images": thumbnails(images.batch(lowest)),
+        "highest_images": thumbnails(images.batch(highest)),
+    }
+
 
 class ScoreWork(Work):
-    """One image set, scored by all detectors that share a forward pass."""
+    """One image set, scored by all detectors that share a forward pass, and classified by their network."""
 
     @property
     def portable(self) -> bool:
@@ -88,7 +115,7 @@ class ScoreJob(Job):
     """Scores chunk by chunk; a detector that fails leaves the others be."""
 
     def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
-        self.cells: tuple[ScoreCell, ...] = work.cells
+        self.cells: tuple[ScoreCell, ...] = work.cells  # or cells of classes, which are as good
         self.images = self.cells[0].images.open(store)
         self.store, self.device = store, device
         self.errors: dict[str, str] = {}
@@ -132,27 +159,10 @@ class ScoreJob(Job):
     def _record(self, cell: ScoreCell) -> Record | str:
         if cell.id in self.errors:
             return self.errors[cell.id]
+        return attempt(partial(self._made, cell))
+
+    def _made(self, cell: ScoreCell) -> Record | str:
         try:
-            (scores,) = finite({cell.subject.label: self.scores[cell.id]}, self.images.name).values()
+            return cell.record(self.scores[cell.id], self.images)
         except NonFiniteScores as error:
             return f"{type(error).__name__}: {error}"
-        return attempt(partial(self._made, scores))
-
-    def _made(self, scores: NDArray[np.float64]) -> Record:
-        columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
-        if self.images.labels is not None:
-            columns["label"] = self.images.labels
-        columns |= {f"attribute:{name}": values for name, values in self.images.attributes.items()}
-        files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples(scores))}
-        return Record({"images": len(scores)}, files)
-
-    def _examples(self, scores: NDArray[np.float64]) -> Arrays:
-        """The images with the lowest and the highest scores, small and in 8 bits, each end from its extreme inwards."""
-        order = np.argsort(scores, kind="stable")
-        lowest, highest = order[:EXAMPLES], order[::-1][:EXAMPLES]
-        return {
-            "lowest": lowest,
-            "highest": highest.copy(),
-            "lowest_images": thumbnails(self.images.batch(lowest)),
-            "highest_images": thumbnails(self.images.batch(highest)),
-        }

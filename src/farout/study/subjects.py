@@ -6,7 +6,7 @@ import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from farout.detectors.passes import forward
 from farout.detectors.saved import state_digest
 from farout.detectors.tuned import Images
 from farout.identity import digest
+from farout.networks.network import Network
 from farout.study.cell import Cell
 from farout.study.fitting import MEMBER, FitCell, Part
 from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
@@ -68,6 +69,11 @@ class Subject(ABC):
     def requires(self) -> tuple[Cell, ...]:
         """The cells that must be there before it can score."""
         return ()
+
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        """The images that it is fitted on by split (train, val, outliers); none where it comes fitted."""
+        return {}
 
     def fitted_on(self, part: Part) -> Subject:
         """The same detector fitted on a part of the inliers; an error where it comes fitted."""
@@ -124,6 +130,10 @@ class PostHocSubject(Subject):
     def requires(self) -> tuple[Cell, ...]:
         return (self.fit,)
 
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        return self.fit.learns
+
     def fitted_on(self, part: Part) -> Subject:
         return replace(self, fit=self.fit.on(part))
 
@@ -149,7 +159,11 @@ class PostHocSubject(Subject):
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.fit.network.build(store).to(device)
-        return _shared_pass([subject.fit.fitted(store, network) for subject in together])
+        return shared_pass([subject.panel_on(network, store) for subject in together])
+
+    def panel_on(self, network: Network, store: Store) -> Panel:
+        """The detector as fitted, on its network."""
+        return self.fit.fitted(store, network)
 
     def victim(self, store: Store, device: torch.device) -> Victim:
         network = self.fit.network.build(store).to(device)
@@ -167,6 +181,8 @@ class ImageSubject(Subject):
     label: str
     source: DetectorSpec | Detector
     train: ImageSource | None
+    fitted_before: ImageSource | None = field(default=None, compare=False)
+    """The images that its maker has fitted it on."""
     network = ""
 
     @property
@@ -177,6 +193,11 @@ class ImageSubject(Subject):
         if self.train is None or isinstance(self.source, Detector):
             return super().fitted_on(part)
         return replace(self, train=part(self.train))
+
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        images = self.train or self.fitted_before
+        return {"train": images} if images and type(self.make()).fit is not Detector.fit else {}
 
     def make(self) -> Detector:
         """The detector, not fitted."""
@@ -239,7 +260,18 @@ class PanelSubject(Subject):
     weights: str
     """The network's digest."""
     network: str = "network"
+    fitted_before: Mapping[str, ImageSource] = field(default_factory=dict, compare=False)
+    """The splits that the panel was fitted on, where its maker tells."""
     portable = False
+
+    @property
+    def shares(self) -> bool:
+        return not self.panel.detectors[self.label].perturbs
+
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        split = self.panel.detectors[self.label].fits_on
+        return {name: images for name, images in self.fitted_before.items() if name == split}
 
     @cached_property
     def _identity(self) -> Any:
@@ -266,7 +298,11 @@ class PanelSubject(Subject):
         return LiveNetwork(self.panel.network, self.weights, self.network)
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        return _shared_pass([s.panel.only(s.label) for s in together])
+        return shared_pass([subject.panel_on(self.panel.network, store) for subject in together])
+
+    def panel_on(self, network: Network, store: Store) -> Panel:
+        """The member alone; it holds its network already."""
+        return self.panel.only(self.label)
 
     def victim(self, store: Store, device: torch.device) -> Victim:
         return Victim(self.panel.network, self.panel.detectors[self.label])
@@ -276,7 +312,7 @@ def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
     return {name: source.load() for name, source in sources.items()}
 
 
-def _shared_pass(panels: list[Panel]) -> Score:
+def shared_pass(panels: list[Panel]) -> Score:
     """Scores of panels of one detector each that share a network: one forward pass for all that read the images as
     they are, one of its own for each that does not."""
 

@@ -1,0 +1,53 @@
+"""Tables as LaTeX (booktabs)."""
+
+from __future__ import annotations
+
+import re
+
+from farout.protocols.summary import BEST, TIED, Table
+from farout.report.readable import MARKED, marks_of, readable
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
+    "→": r"$\to$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\ldots{}", "·": r"\textperiodcentered{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+"""Characters that LaTeX takes for something else, or does not know."""
+
+
+def latex(table: Table) -> str:
+    """A booktabs table: the best in bold, what cannot be told apart from it underlined, p-values as powers of ten."""
+    frame = readable(table.frame)
+    names, marks = [str(name) for name in frame.columns], marks_of(table, map(str, frame.columns))
+    lines = [
+        [_cell(*cell) for cell in zip(names, values, line, strict=True)]
+        for values, line in zip(frame.to_numpy().tolist(), marks, strict=True)
+    ]
+    rows = [_row(line) for line in [[_escaped(name) for name in names], *lines]]
+    body = [rf"\begin{{tabular}}{{{'l' * len(names)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
+    told = [f"{table.title}.", table.caption, *([MARKED] if table.marks is not None else [])]
+    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(' '.join(told))}}}"]
+    head += [rf"\label{{tab:{re.sub('[^A-Za-z0-9_-]+', '-', table.name)}}}"]
+    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def _row(cells: list[str]) -> str:
+    """A line of cells; a bracket at its start would be taken for an argument of the end of the line before."""
+    line = " & ".join(cells) + r" \\"
+    return f"{{}}{line}" if line.startswith("[") else line
+
+
+def _cell(name: str, value: str, mark: str) -> str:
+    """One cell as LaTeX; of an interval beside it only the value is marked."""
+    if name.startswith("p_") and (power := re.fullmatch(r"(\d)e-0*(\d+)", value)):
+        digit, exponent = power.groups()
+        factor = "" if digit == "1" else rf"{digit}\times "
+        return rf"${factor}10^{{-{exponent}}}$"
+    first, space, rest = value.partition(" ") if mark else (value, "", "")
+    command = {BEST: r"\textbf", TIED: r"\underline"}.get(mark)
+    return (rf"{command}{{{_escaped(first)}}}" if command else _escaped(first)) + _escaped(space + rest)
+
+
+def _escaped(value: object) -> str:
+    text = " ".join(str(value).splitlines())  # an empty line would end the paragraph, and the table with it
+    return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)

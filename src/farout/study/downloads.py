@@ -1,0 +1,32 @@
+"""What a run of a study would download."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from farout.data.download import NotDownloaded, cache_folder, offline
+from farout.networks.timm_bridge import expect_weights
+from farout.study.cuts import within_budget
+from farout.study.sources import NamedImages
+from farout.study.spec import StudySpec
+
+
+def missing_downloads(spec: StudySpec) -> NotDownloaded:
+    """The error that names everything a run would download; nothing is downloaded to find out."""
+    spec, _ = within_budget(spec)
+    inliers = spec.inliers
+    named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
+    with offline() as absent:
+        for data in filter(None, named):
+            with suppress(NotDownloaded):
+                NamedImages(data).load()
+        for network in spec.networks:
+            if network.pretrained:
+                with suppress(NotDownloaded):
+                    expect_weights(network.name)
+    lines = [f"  {name} from {address}" for name, address in absent.items()]
+    files = "1 file is" if len(lines) == 1 else f"{len(lines)} files are"
+    return NotDownloaded(
+        f"{files} missing, and a plan downloads nothing:\n" + "\n".join(lines) + "\n"
+        f"The run fetches data sets into {cache_folder()} (or where FAROUT_DATA says); after that it can be planned"
+    )
