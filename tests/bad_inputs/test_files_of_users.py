@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from onnx_files import write_onnx
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
@@ -22,6 +21,7 @@ from torch import Tensor
 import farout
 from command_line import refused
 from farout.networks import create, load_weights, save_weights
+from onnx_files import write_onnx
 from written_runs import lenet_weights
 
 
