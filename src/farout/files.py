@@ -218,12 +218,13 @@ def is_hidden(path: Path) -> bool:
     return re.fullmatch(r"\..+-[0-9a-f]{32}", path.name) is not None
 
 
-def remove_hidden(folder: Path, root: Path | None = None) -> None:
-    """Remove the files and folders of such names that runs which were killed have left in a folder."""
+def remove_hidden(folder: Path, root: Path | None = None, *, folders: bool = False) -> None:
+    """Remove the files, or also the folders, of such names that runs which were killed have left; links stay."""
     for path in filter(is_hidden, sorted(below(folder, root).iterdir())):
-        if stat.S_ISDIR(_mode(below(path)) or 0):
+        mode = _mode(path) or 0
+        if stat.S_ISDIR(mode) and folders:
             remove_tree(path)
-        elif present(path):
+        elif stat.S_ISREG(mode):
             path.unlink(missing_ok=True)
 
 

@@ -126,7 +126,7 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"test\.json is damaged .*delete both, or choose another folder"):
         export(small(), tmp_path / "test", "npz")
     manifest.write_text("[]")
-    with pytest.raises(ValueError, match="holds another set"):
+    with pytest.raises(ValueError, match="holds a list and no mapping of facts"):
         export(small(), tmp_path / "test", "npz")
 
 

@@ -88,12 +88,12 @@ def facts_of(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any
         raise ValueError(f"{path} is not a saved panel")
     try:
         facts: dict[str, Any] = json.loads(metadata["farout"])
-        told = {key: facts[key] for key in ("format", "network", "detectors")}
+        written = facts["format"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is a damaged panel ({type(error).__name__}: {error}); fit it again") from error
-    if told["format"] not in READABLE:
-        raise ValueError(f"{path} has format {facts['format']}, this version reads formats up to {FORMAT}")
-    if not isinstance(told["network"], str) or not isinstance(told["detectors"], dict):
+    if written not in READABLE:
+        raise ValueError(f"{path} has format {written}, this version reads formats up to {FORMAT}")
+    if not isinstance(facts.get("network"), str) or not isinstance(facts.get("detectors"), dict):
         raise ValueError(f"{path} is a damaged panel: it does not say of which network and detectors; fit it again")
     return facts
 

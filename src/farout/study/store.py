@@ -89,7 +89,7 @@ class Store:
         partial = self.root / "partial"
         works = sorted(path for path in below(partial).iterdir() if below(path).is_dir())
         for folder in (self.root, self.root / "cells", self.root / "failures", *works):
-            remove_hidden(folder, self.root)
+            remove_hidden(folder, self.root, folders=folder.name == "cells")
 
     # Records
 
