@@ -80,6 +80,7 @@ class FirstBatchesPostprocessor(BasePostprocessor):
 
     def setup(self, net: Any, id_loader_dict: Any, ood_loader_dict: Any) -> None:
         loader, self.bank = id_loader_dict["train"], 0
+        assert len(iter(loader)) == len(loader)  # as their openmax asks for it
         for count, batch in enumerate(loader, start=1):
             self.bank += len(batch["data"])
             if count * loader.batch_size > 0.1 * len(loader.dataset):

@@ -25,16 +25,31 @@ class Loader:
     def __len__(self) -> int:
         return -(-len(self.dataset) // self.batch_size)
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        labels = self.dataset.labels
-        for part in chunks(len(self.dataset), self.batch_size):
-            data = self._seen(self.dataset.batch(np.arange(part.start, part.stop)))
-            batch = Answering(
-                f"{self._who} fits on labelled images, and {self.dataset.name!r} has no {{}}", data=data, data_aux=data
-            )
-            if labels is not None:
-                batch["label"] = torch.from_numpy(labels[part])
-            yield batch
+    def __iter__(self) -> Batches:
+        return Batches(self)
+
+    def batch(self, part: slice) -> dict[str, Tensor]:
+        """The images of this part of the set and their labels."""
+        data = self._seen(self.dataset.batch(np.arange(part.start, part.stop)))
+        missing = f"{self._who} fits on labelled images, and {self.dataset.name!r} has no {{}}"
+        batch = Answering(missing, data=data, data_aux=data)
+        if self.dataset.labels is not None:
+            batch["label"] = torch.from_numpy(self.dataset.labels[part])
+        return batch
+
+
+class Batches(Iterator[dict[str, Tensor]]):
+    """Iterator over a loader; some post-processors ask it for its length."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._parts = chunks(len(loader.dataset), loader.batch_size)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> dict[str, Tensor]:
+        return self._loader.batch(next(self._parts))
 
 
 class Answering(dict[str, Any]):
