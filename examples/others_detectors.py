@@ -1,5 +1,7 @@
 """Detectors that others wrote, side by side: a function, scikit-learn on a network's features, a server.
 
+Those of pytorch-ood and OpenOOD, and which of them work, are in docs/adapters.md.
+
 Run it from anywhere (it needs scikit-learn): python others_detectors.py
 """
 

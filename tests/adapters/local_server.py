@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ class Reply:
     """Seconds before it."""
     drip: float = 0.0
     """Seconds between the bytes of the body."""
+    header_drip: float = 0.0
+    """Seconds between the bytes of the headers."""
+    chunked: bool = False
+    """Is the body sent in chunks of one byte?"""
     cut: bool = False
     """Is the connection closed before the body is whole?"""
 
@@ -36,6 +41,8 @@ class Server:
 
     url: str
     seen: list[dict[str, Any]] = field(default_factory=list)
+    sent: Queue[bool] = field(default_factory=Queue)
+    """Of every answer, was it sent whole before the other side hung up?"""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -60,8 +67,11 @@ def serving(answer: Answer = brightness) -> Iterator[Server]:
             images = np.load(io.BytesIO(body), allow_pickle=False)
             sent = {"images": images, "headers": dict(self.headers), "path": self.path, "time": time.monotonic()}
             server.seen.append(sent)
+            whole = False
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.reply(answer(images, len(server.seen) - 1))
+                whole = True
+            server.sent.put(whole)
 
         def do_GET(self) -> None:
             server.seen.append({"images": np.empty(0), "method": "GET"})
@@ -71,13 +81,27 @@ def serving(answer: Answer = brightness) -> Iterator[Server]:
             body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             time.sleep(reply.pause)
             self.send_response(reply.status)
-            for name, value in {"Content-Length": str(len(body)), **reply.headers}.items():
+            size = {"Transfer-Encoding": "chunked"} if reply.chunked else {"Content-Length": str(len(body))}
+            for name, value in {**size, **reply.headers}.items():
                 self.send_header(name, value)
+            self.protocol_version = "HTTP/1.1" if reply.chunked else "HTTP/1.0"
+            if reply.header_drip:
+                self.drip(b"".join(self._headers_buffer), reply.header_drip)
+                self._headers_buffer = []
             self.end_headers()
-            for part in [body] if not reply.drip else (body[i : i + 1] for i in range(len(body))):
-                self.wfile.write(part[: len(part) // 2] if reply.cut else part)
-                time.sleep(reply.drip)
+            if reply.chunked:
+                self.drip(b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n", reply.drip)
+            elif reply.drip:
+                self.drip(body, reply.drip)
+            else:
+                self.wfile.write(body[: len(body) // 2] if reply.cut else body)
             self.close_connection = True
+
+        def drip(self, data: bytes, pause: float) -> None:
+            """Send one byte after the other."""
+            for place in range(len(data)):
+                self.wfile.write(data[place : place + 1])
+                time.sleep(pause)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
+import threading
 import time
 from email.utils import formatdate
 from typing import Any
@@ -13,7 +15,7 @@ import torch
 from local_server import Reply, Server, brightness, serving
 
 import farout
-from farout.adapters import HTTP, posting
+from farout.adapters import HTTP, patience, posting
 from farout.adapters.posting import RemoteError
 from farout.describe import describe
 from farout.identity import canonical
@@ -135,12 +137,77 @@ def test_a_wait_beyond_the_limit_is_an_error_at_once(waits: list[float]) -> None
     assert waits == []
 
 
-def test_a_slow_answer_ends_in_time() -> None:
-    start = time.monotonic()
-    slow = Reply(b"[" + b" " * 200, drip=0.05)
-    with serving(lambda *_: slow) as server, pytest.raises(RemoteError, match=r"no whole answer within 0\.3 s"):
+@pytest.mark.parametrize(
+    "slow",
+    [
+        Reply([0.5] * 10, header_drip=0.02),
+        Reply([0.5] * 10, drip=0.05),
+        Reply([0.5] * 10, drip=0.02, chunked=True),
+        Reply([0.5] * 10, pause=2.0),
+        Reply([0.5] * 10, 500, header_drip=0.02),
+    ],
+    ids=["headers", "body", "chunks", "all of it", "an error's headers"],
+)
+def test_the_time_limit_is_for_the_whole_answer(slow: Reply) -> None:
+    """Each of them is whole in the end, a byte at a time that comes well within the limit."""
+    message = r"after 1 of 1 tries: no whole answer within 0\.3 s"
+    with serving(lambda *_: slow) as server, pytest.raises(RemoteError, match=message):
+        HTTP(server.url, timeout=0.3, retries=0).score(IMAGES)
+
+
+def test_headers_are_not_waited_for_to_the_end() -> None:
+    with serving(lambda *_: Reply([0.5] * 10, header_drip=0.02)) as server:
+        with pytest.raises(RemoteError, match="no whole answer"):
+            HTTP(server.url, timeout=0.3, retries=0).score(IMAGES)
+        assert not server.sent.get(timeout=60)
+
+
+def test_chunks_that_come_in_time_are_read() -> None:
+    with serving(lambda *_: Reply([0.5] * 10, chunked=True)) as server:
+        assert HTTP(server.url).score(IMAGES).tolist() == [0.5] * 10
+
+
+def test_one_that_accepts_and_says_nothing_ends_in_time() -> None:
+    message = r"after 1 of 1 tries: no whole answer within 0\.2 s"
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RemoteError, match=message):
+        HTTP(f"http://127.0.0.1:{silent.getsockname()[1]}/", timeout=0.2, retries=0).score(IMAGES)
+
+
+def test_one_that_takes_no_images_ends_in_time() -> None:
+    """More than the buffers of both sides hold."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        many = torch.zeros(64, 3, 224, 224)
+        with pytest.raises(RemoteError, match=r"after 1 of 1 tries: no whole answer within 0\.2 s"):
+            HTTP(f"http://127.0.0.1:{silent.getsockname()[1]}/", timeout=0.2, retries=0).score(many)
+
+
+def test_a_long_wait_is_told_while_it_lasts(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(patience, "NOTICE", 0.1)
+    with serving(lambda images, _: dataclasses.replace(brightness(images), pause=0.3)) as server:
+        scores = HTTP(server.url + "?key=hidden").score(IMAGES)
+    assert torch.allclose(scores, EXPECTED, rtol=1e-6)
+    assert caplog.messages[0] == f"http {server.url}: no answer for 0 s (attempt 1 of 5)"
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+    assert {record.name for record in caplog.records} == {"farout"}
+
+
+def test_tries_are_told_with_what_came_before(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(patience, "NOTICE", 0.05)
+    with (
+        serving(lambda _, number: Reply(b"busy", 503) if not number else Reply(b"[]", pause=1.0)) as server,
+        pytest.raises(RemoteError),
+    ):
         HTTP(server.url, timeout=0.3, retries=1).score(IMAGES)
-    assert time.monotonic() - start < 3
+    assert "(attempt 2 of 2; before: status 503 Service Unavailable: busy)" in caplog.messages[-1]
+
+
+def test_an_answer_in_time_is_told_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as server:
+        HTTP(server.url).score(IMAGES)
+    assert caplog.messages == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "farout-notices"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -115,6 +116,90 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("hello")
     with pytest.raises(ValueError, match=r"text.onnx cannot be opened as an ONNX model in one file"):
         ONNX(tmp_path / "text.onnx")
+
+
+MEAN = ("ReduceMean", ["images", "axes"], ["scores"], {"keepdims": 0})
+BATCH = ["b", 3, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"input": ("FLOAT", None)}, r"input 'images' of odd.onnx is tensor\(float\) \[\], expected float32 images"),
+        (
+            {
+                "input": ("FLOAT", ["b", 8, 8]),
+                "node": ("ReduceMean", ["images"], ["scores"], {}),
+                "output": ("FLOAT", None),
+            },
+            r"\[\?, 8, 8\], expected float32 images",
+        ),
+        ({"input": None, "node": ("Constant", [], ["scores"], {"value_floats": [1.0]})}, "odd.onnx has no input; "),
+        ({"input": ("FLOAT", [0, 3, 8, 8])}, r"is \[0, 3, 8, 8\], expected sizes from 1 on"),
+        ({"input": ("FLOAT", [2**40, 3, 8, 8])}, r"is \[1099511627776, 3, 8, 8\], .* export it with a free batch size"),
+        ({"input": ("FLOAT", ["b", 3, 2**20, 2**20])}, "and at most 268,435,456 values in a batch"),
+        ({"output": None}, r"odd.onnx has no output, expected scores \[B\] or \[B, 1\]"),
+        (
+            {"output": ("STRING", ["b"]), "node": ("Constant", [], ["scores"], {"value_strings": ["a", "b"]})},
+            r"output 'scores' of odd.onnx is tensor\(string\), expected scores: tensor\(float\)",
+        ),
+        (
+            {"output": ("sequence", None), "node": ("SequenceConstruct", ["images"], ["scores"], {})},
+            r"output 'scores' of odd.onnx is seq\(tensor\(float\)\), expected scores",
+        ),
+        (
+            {"output": ("BFLOAT16", None), "node": ("Cast", ["images"], ["scores"], {"to": 16})},
+            r"is tensor\(bfloat16\), expected scores",
+        ),
+        (
+            {"node": ("Squeeze", ["images", "axes"], ["scores"], {}), "input": ("FLOAT", ["b", "c", "h", "w"])},
+            r"odd.onnx failed on images \[10, 3, 8, 8\] in \[0, 1\]: .*Dimension of input 1 must be 1 instead of 3",
+        ),
+        ({"opset": 99}, r"odd.onnx cannot be opened as an ONNX model .*opset"),
+        ({"ir": 99}, r"odd.onnx cannot be opened as an ONNX model .*IR version"),
+        ({"node": ("Foo", ["images"], ["scores"], {})}, r"odd.onnx cannot be opened as an ONNX model .*Foo"),
+    ],
+)
+def test_odd_models_are_errors_that_name_the_file(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    from onnx import TensorProto, helper
+
+    def values(name: str, given: Any) -> list[Any]:
+        if given is None:
+            return []
+        if given[0] == "sequence":
+            return [helper.make_tensor_sequence_value_info(name, TensorProto.FLOAT, None)]
+        return [helper.make_tensor_value_info(name, getattr(TensorProto, given[0]), given[1])]
+
+    kind, inputs, outputs, attributes = change.get("node", MEAN)
+    graph = helper.make_graph(
+        [helper.make_node(kind, inputs, outputs, **attributes)],
+        "odd",
+        values("images", change.get("input", ("FLOAT", BATCH))),
+        values("scores", change.get("output", ("FLOAT", ["b"]))),
+        [helper.make_tensor("axes", TensorProto.INT64, [3], [1, 2, 3])],
+    )
+    opset = [helper.make_opsetid("", change.get("opset", 18))]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=change.get("ir", 9))
+    (tmp_path / "odd.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=message) as caught:
+        ONNX(tmp_path / "odd.onnx").score(IMAGES)
+    assert len(str(caught.value)) < 600
+
+
+def test_what_is_cut_off_or_no_file_is_refused(tmp_path: Path) -> None:
+    whole = write_onnx(tmp_path / "mean.onnx").read_bytes()
+    for kept in (0, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "cut.onnx").write_bytes(whole[:kept])
+        with pytest.raises(ValueError, match=r"cut.onnx cannot be opened as an ONNX model in one file"):
+            ONNX(tmp_path / "cut.onnx")
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for name in ("pipe.onnx", "."):
+        with pytest.raises(
+            ValueError, match=r"cannot read the ONNX file .*: it is a folder or a device, no regular file"
+        ):
+            ONNX(tmp_path / name)
+    with pytest.raises(ValueError, match=r"mean.onnx takes images \[\?, 3, 8, 8\], got \[3, 8, 8\]"):
+        ONNX(tmp_path / "mean.onnx").score(IMAGES[0])
 
 
 @pytest.mark.parametrize("inner", [False, True])

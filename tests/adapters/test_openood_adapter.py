@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from openood_standins import BasePostprocessor
 from torch import Tensor, nn
 
 import farout
@@ -19,21 +20,6 @@ from farout.describe import describe
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
 TRAIN = farout.load("toy", "train", limit=90)
 IMAGES = farout.load("toy").batch(range(20))
-
-
-class BasePostprocessor:
-    """As theirs: takes a config, sets up, gives predictions and confidences."""
-
-    def __init__(self, config: Any) -> None:
-        self.config = config
-
-    def setup(self, net: Any, id_loader_dict: Any, ood_loader_dict: Any) -> None:
-        pass
-
-    @torch.no_grad()
-    def postprocess(self, net: Any, data: Any) -> tuple[Tensor, Tensor]:
-        conf, pred = net(data).softmax(1).max(1)
-        return pred, conf
 
 
 class NearestPostprocessor(BasePostprocessor):
@@ -157,12 +143,12 @@ def test_validation_images_of_their_own(network: farout.Network) -> None:
     detector = OpenOOD(Watching({}), network, val=farout.load("toy", "val", limit=70))
     detector.fit(TRAIN)
     assert detector.ready.sizes == {"train": 90, "val": 70, "test": 70}
-    assert detector.ready.lengths == {"train": 2, "val": 2, "test": 2}
-    assert detector.ready.outliers == {}
+    assert detector.ready.lengths == {"train": 1, "val": 1, "test": 1}
+    assert not detector.ready.outliers
 
 
 def test_the_net_has_what_post_processors_ask_for(network: farout.Network) -> None:
-    net, x = Net(network).eval(), normalized(IMAGES)
+    net, x = Net(network, "Mine").eval(), normalized(IMAGES)
     with torch.no_grad():
         activations = network(IMAGES)
         logits, feature = net(x, return_feature=True)
@@ -171,23 +157,22 @@ def test_the_net_has_what_post_processors_ask_for(network: farout.Network) -> No
         assert torch.allclose(logits, activations.logits, atol=1e-5)
         assert torch.allclose(feature, activations.features, atol=1e-5)
         assert torch.equal(maps[-1].flatten(1), feature)
-        assert len(maps) == len(network.block_names)
+        assert len(maps) == len(network.block_names) + 1
         assert all(one.is_contiguous() for one in maps)  # post-processors call .view on them
         blocks = list(activations.blocks.values())
-        for place, block in enumerate(blocks[:-1]):
-            assert torch.allclose(maps[place], block, atol=1e-4)
+        for given, block in zip(maps[1:-1], blocks[:-1], strict=True):
+            assert torch.allclose(given, block, atol=1e-4)
         assert torch.allclose(net.intermediate_forward(x, layer_index=len(blocks)), blocks[-1], atol=1e-4)
-        cut = net.forward_threshold(x, 0.3)
         weight, bias = net.get_fc()
-        expected = feature.clamp(max=0.3).double().numpy() @ weight.T.astype(np.float64) + bias
-        assert cut.numpy() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        expected = feature.double().numpy() @ weight.T.astype(np.float64) + bias
+        assert logits.numpy() == pytest.approx(expected, rel=1e-4, abs=1e-5)
     assert net.get_fc_layer() is net.fc is network.module.get_submodule(network.head_name)
     assert net.feature_size == feature.shape[1] == weight.shape[1]
     first = next(name for name, _ in network.module.named_children())
     assert getattr(net, first) is getattr(network.module, first)
     with pytest.raises(AttributeError, match="nothing_like_it"):
         net.nothing_like_it  # noqa: B018
-    with pytest.raises(ValueError, match="layer_index must lie between 1 and"):
+    with pytest.raises(ValueError, match="Mine reads block 99 of its net, and the network has blocks 1 to"):
         net.intermediate_forward(x, 99)
 
 

@@ -93,7 +93,32 @@ def test_scores_are_theirs_on_normalised_images(network: farout.Network) -> None
     assert detector.score(IMAGES).numpy() == pytest.approx(panel.score(IMAGES)["ebo"], rel=1e-5)
     by_hand = PytorchOOD(Energy(network.module), normalize=lambda x: (x - 0.4) / 0.3)
     assert torch.allclose(by_hand.score(IMAGES), detector.score(IMAGES), rtol=1e-5)
-    assert not torch.allclose(PytorchOOD(Energy(network.module)).score(IMAGES), detector.score(IMAGES), rtol=1e-2)
+    raw = PytorchOOD(Energy(network.module), normalize=None).score(IMAGES)
+    with torch.no_grad():
+        assert torch.allclose(raw, -network.module(IMAGES).logsumexp(1).double(), rtol=1e-5)
+    assert not torch.allclose(raw, detector.score(IMAGES), rtol=1e-2)
+
+
+def test_what_its_model_takes_must_be_said(network: farout.Network) -> None:
+    for kind in (Energy, Nearest):
+        with pytest.raises(
+            TypeError, match=rf"say what {kind.__name__}'s model takes: normalize=network .*normalize=None"
+        ):
+            PytorchOOD(kind(network.module))
+
+
+def test_draws_start_from_the_seed(network: farout.Network) -> None:
+    class Drawing(Energy):
+        def predict(self, x: Tensor) -> Tensor:
+            return torch.rand(len(x))
+
+    before = torch.get_rng_state()
+    first, again, other = (
+        PytorchOOD(Drawing(network.module), normalize=None, seed=seed).score(IMAGES) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_gradients_are_on_for_those_that_need_them(network: farout.Network) -> None:
@@ -130,7 +155,7 @@ def test_it_passes_the_battery(kind: Any, network: farout.Network) -> None:
 
 
 def test_the_model_of_a_detector_in_a_detector_is_found(network: farout.Network) -> None:
-    plain, nested = (PytorchOOD(make(Nearest(encoder(network)))) for make in (lambda x: x, Around))
+    plain, nested = (PytorchOOD(make(Nearest(encoder(network))), normalize=None) for make in (lambda x: x, Around))
     network.module.train()
     plain.fit(TRAIN)
     nested.fit(TRAIN)
@@ -157,7 +182,8 @@ def test_identity(network: farout.Network) -> None:
     for different in (
         PytorchOOD(Nearest(network.module, 3), normalize=network),
         PytorchOOD(Nearest(other.module, 2), normalize=network),
-        PytorchOOD(Nearest(network.module, 2)),
+        PytorchOOD(Nearest(network.module, 2), normalize=None),
+        PytorchOOD(Nearest(network.module, 2), normalize=network, seed=1),
         PytorchOOD(Nearest(network.module, 2), normalize=F.relu),
         PytorchOOD(Nearest(network.module.forward, 2), normalize=network),
         fitted,
@@ -172,11 +198,11 @@ def test_what_is_refused(network: farout.Network) -> None:
         PytorchOOD(Energy)
     with pytest.raises(TypeError, match=r"made with its model, got ResNet"):
         PytorchOOD(network.module)
-    with pytest.raises(TypeError, match=r"normalize: expected a farout.Network or a function, got float"):
+    with pytest.raises(TypeError, match=r"normalize: expected a farout.Network, a function or None, got float"):
         PytorchOOD(Energy(network.module), normalize=0.5)  # type: ignore[arg-type]
     unlabelled = farout.load("noise", limit=10)
     with pytest.raises(ValueError, match="fits on labelled images, and 'noise' has no labels"):
-        PytorchOOD(Nearest(network.module)).fit(unlabelled)
+        PytorchOOD(Nearest(network.module), normalize=None).fit(unlabelled)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +236,7 @@ def test_knn_agrees_with_ours(theirs: Any, network: farout.Network) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.network(x).features
 
-    detector = PytorchOOD(theirs.KNN(Encoder(), k=5))
+    detector = PytorchOOD(theirs.KNN(Encoder(), k=5), normalize=None)
     detector.fit(TRAIN)
     expected = farout.Panel(network, [farout.detectors.KNN(k=5)]).fit(TRAIN).score(IMAGES)["knn"]
     assert detector.score(IMAGES).numpy() == pytest.approx(expected, rel=1e-4, abs=1e-5)

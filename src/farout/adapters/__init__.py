@@ -1,6 +1,7 @@
 """Others' detectors in our studies: functions, estimators, models in files, servers, other libraries' detectors."""
 
 from farout.adapters.catalog import ADAPTERS
+from farout.adapters.devices import cuda_on
 from farout.adapters.estimator import Estimator
 from farout.adapters.function import Function
 from farout.adapters.http import HTTP
@@ -11,4 +12,4 @@ from farout.adapters.pytorch_ood import PytorchOOD
 names = ADAPTERS.names
 create = ADAPTERS.create
 
-__all__ = ["ADAPTERS", "HTTP", "ONNX", "Estimator", "Function", "OpenOOD", "PytorchOOD", "create", "names"]
+__all__ = ["ADAPTERS", "HTTP", "ONNX", "Estimator", "Function", "OpenOOD", "PytorchOOD", "create", "cuda_on", "names"]

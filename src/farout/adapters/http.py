@@ -32,8 +32,11 @@ class HTTP(Detector):
 
     url: an http or https address.
     batch: images per request.
-    timeout: seconds for one request; all tries of a batch together get (retries + 1) times as many, waits included.
-    retries: further tries after a broken connection, a timeout, "too many requests" (429) or a server error (5xx).
+    timeout: seconds for one request: connection, headers and body together (not the look-up of the host's name); all
+        tries of a batch together get (retries + 1) times as many, waits included. With the defaults a batch fails after
+        150 s at the latest. After 10 s without an answer, and every 10 s from then on, the log "farout" warns of it.
+    retries: further tries after a broken connection, a timeout, "too many requests" (429) or a server error (5xx). The
+        first follows after half a second at most, each further one after twice as long, or when the server asks for it.
     headers: sent with every request; "$FAROUT_TOKEN" in a value is read from the environment, where only variables
         that start with FAROUT_ are. Values are kept out of identities, messages and records; the url is not.
     version: what to change when the endpoint gives other scores, so that stored ones are not reused.

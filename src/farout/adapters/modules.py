@@ -69,16 +69,19 @@ def told(thing: object, library: str, distribution: str) -> Json | None:
 
     A class from elsewhere is told by its source; None where no honest answer can be had.
     """
-    cls = type(thing)
-    code: Json | None
-    if cls.__module__.split(".")[0] == library:
-        try:
-            code = [digest(sources(cls)), version(distribution)]
-        except (OSError, TypeError):
-            return None
-        except PackageNotFoundError:  # used from a clone
-            code = digest(sources(cls))
-    else:
-        code = own_code_of(cls)
+    code = code_of_class(type(thing), library, distribution)
     holds = describe_held(vars(thing))
-    return None if code is None or holds is None else {"class": cls.__qualname__, "code": code, "holds": holds}
+    return None if code is None or holds is None else {"class": type(thing).__qualname__, "code": code, "holds": holds}
+
+
+def code_of_class(cls: type, library: str, distribution: str) -> Json | None:
+    """The source of a class of this library and the library's version; of a class from elsewhere, its own code."""
+    if cls.__module__.split(".")[0] != library:
+        return own_code_of(cls)
+    try:
+        source = digest(sources(cls))
+        return [source, version(distribution)]
+    except (OSError, TypeError):
+        return None
+    except PackageNotFoundError:  # used from a clone
+        return source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from farout.adapters.catalog import Larger, adapter, sign_of
 from farout.core import Detector, chunks
 from farout.identity import Json
 from farout.registry import unknown
+
+FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+"""Types of output that scores can be."""
+LARGEST = 2**28
+"""Values of a batch of fixed size that are taken: a gigabyte."""
+WORDS = 300
+"""Characters of ONNX Runtime's error messages that are shown."""
 
 
 @adapter
@@ -45,6 +53,8 @@ class ONNX(Detector):
 
     def score(self, images: Tensor) -> Tensor:
         array = np.ascontiguousarray(images.detach().cpu().float().numpy())
+        if array.ndim != 4:
+            raise ValueError(f"{self.path.name} takes images {_shown(self.shape)}, got {list(array.shape)}")
         for size, expected in zip(array.shape[1:], self.shape[1:], strict=True):
             if isinstance(expected, int) and size != expected:
                 raise ValueError(f"{self.path.name} takes images {_shown(self.shape)}, got {list(array.shape)}")
@@ -63,7 +73,12 @@ class ONNX(Detector):
             if hashlib.sha256(model).hexdigest()[:40] != self.digest:
                 raise ValueError(f"{self.path} has changed since it was opened; make the detector again")
             self._session = _open(model, self.path)
-        (scores,) = self._session.run([self.output], {self.input: images})
+        try:
+            (scores,) = self._session.run([self.output], {self.input: images})
+        except Exception as error:  # ONNX Runtime's own, of many classes
+            raise ValueError(
+                f"{self.path.name} failed on images {list(images.shape)} in [0, 1]: {_words(error)}"
+            ) from error
         scores = np.asarray(scores)
         if scores.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(scores.dtype, np.floating):
             raise ValueError(
@@ -74,6 +89,8 @@ class ONNX(Detector):
 
     def _read(self) -> bytes:
         try:
+            if self.path.exists() and not self.path.is_file():
+                raise ValueError(f"cannot read the ONNX file {self.path}: it is a folder or a device, no regular file")
             return self.path.read_bytes()
         except OSError as error:
             raise ValueError(f"cannot read the ONNX file {self.path}: {error.strerror}") from error
@@ -98,8 +115,15 @@ def _open(model: bytes, path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        why = str(error).splitlines()[0][:300]
-        raise ValueError(f"{path} cannot be opened as an ONNX model in one file, weights included: {why}") from error
+        raise ValueError(
+            f"{path} cannot be opened as an ONNX model in one file, weights included: {_words(error)}"
+        ) from error
+
+
+def _words(error: Exception) -> str:
+    """The end of what ONNX Runtime says: it starts with places in its own source."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= WORDS else "…" + line[-WORDS:]
 
 
 PARTS = {
@@ -159,12 +183,19 @@ def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
     """The name of the only input, and its shape, None for a free size."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
-        raise ValueError(f"{path.name} has the inputs {', '.join(i.name for i in inputs)}; expected images alone")
-    shape = tuple(size if isinstance(size, int) else None for size in inputs[0].shape or ())
+        names = f"the inputs {', '.join(i.name for i in inputs)}" if inputs else "no input"
+        raise ValueError(f"{path.name} has {names}; expected images alone")
+    shape = tuple(size if isinstance(size, int) and size >= 0 else None for size in inputs[0].shape or ())
     if inputs[0].type != "tensor(float)" or len(shape) != 4 or shape[1] not in (None, 1, 3):
         raise ValueError(
             f"input {inputs[0].name!r} of {path.name} is {inputs[0].type} {_shown(shape)}, "
             "expected float32 images [B, C, H, W] with 1 or 3 channels"
+        )
+    values = math.prod(1 if size is None else size for size in shape)
+    if not 1 <= values <= LARGEST:
+        raise ValueError(
+            f"input {inputs[0].name!r} of {path.name} is {_shown(shape)}, expected sizes from 1 on and at most "
+            f"{LARGEST:,} values in a batch; export it with a free batch size"
         )
     return inputs[0].name, shape
 
@@ -174,9 +205,15 @@ def _output(session: Any, wanted: str | None, path: Path) -> str:
     outputs = {output.name: output for output in session.get_outputs()}
     if wanted is None and len(outputs) > 1:
         raise ValueError(f"{path.name} has the outputs {', '.join(outputs)}: say with output= which one is the scores")
+    if not outputs:
+        raise ValueError(f"{path.name} has no output, expected scores [B] or [B, 1]")
     name = wanted or next(iter(outputs))
     if name not in outputs:
         raise unknown(f"output of {path.name}:", name, outputs)
+    if outputs[name].type not in FLOATS:
+        raise ValueError(
+            f"output {name!r} of {path.name} is {outputs[name].type}, expected scores: {', '.join(FLOATS)}"
+        )
     shape = outputs[name].shape
     if shape and (len(shape) > 2 or (len(shape) == 2 and isinstance(shape[1], int) and shape[1] != 1)):
         raise ValueError(f"output {name!r} of {path.name} has shape {_shown(shape)}, expected scores [B] or [B, 1]")

@@ -1,4 +1,4 @@
-"""A network of ours as the post-processors of OpenOOD v1.5 know theirs."""
+"""A network of ours as OpenOOD's post-processors know theirs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,28 @@ from farout.networks.network import Network
 
 
 class Net(nn.Module):
-    """A net as OpenOOD's: takes normalised images, gives logits, on demand features or a list of maps with them.
+    """A net as OpenOOD's: takes normalized images, gives logits, on demand features or a list of maps with them.
 
-    The list holds the outputs of the network's blocks, in their order, the last one after pooling: the penultimate
-    features as [B, D, 1, 1]. What else is asked for (avgpool, layer4, …) is looked up in the wrapped module.
+    The list holds what enters the network's first block, then the outputs of its blocks in their order, the last one
+    after pooling: the penultimate features as [B, D, 1, 1]. So OpenOOD's ResNets have it. What else is asked for
+    (avgpool, layer4, …) is looked up in the wrapped module. `who` is the post-processor's name, for errors.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, who: str) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.who = network, who
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             network: Any = super().__getattr__("network")
-            return getattr(network.module, name)
+            if hasattr(network.module, name):
+                return getattr(network.module, name)
+            kind = type(network.module).__name__
+            raise AttributeError(
+                f"{self.who} asks its net for {name!r}, and {kind} has none; give a net that has it: OpenOOD(…, wrap=)"
+            ) from None
 
     @property
     def fc(self) -> nn.Linear:
@@ -62,37 +68,52 @@ class Net(nn.Module):
         return (logits, [*maps[:-1], feature[:, :, None, None]]) if return_feature_list else logits
 
     def forward_threshold(self, x: Tensor, threshold: float) -> Tensor:
-        """Logits of the features, cut off above the threshold (ReAct)."""
-        _, feature, _ = self._pass(x, ())
-        logits: Tensor = self.fc(feature.clip(max=threshold))
-        return logits
+        """An error: OpenOOD wraps its nets, and each wrapper means something else by it."""
+        raise NotImplementedError(
+            f"{self.who} calls net.forward_threshold, which means something else in each net of OpenOOD (clip, ash, "
+            "scale, …); say which one: OpenOOD(…, wrap=openood.networks.react_net.ReactNet)"
+        )
 
     def intermediate_forward(self, x: Tensor, layer_index: int) -> Tensor:
         """The output of a block, counted from 1."""
         names = self.network.block_names
         if not 1 <= layer_index <= len(names):
-            raise ValueError(f"layer_index must lie between 1 and {len(names)} ({', '.join(names)}), got {layer_index}")
+            raise ValueError(
+                f"{self.who} reads block {layer_index} of its net, and the network has blocks 1 to {len(names)} "
+                f"({', '.join(names)})"
+            )
         _, _, maps = self._pass(x, names[layer_index - 1 : layer_index])
-        return maps[0]
+        return maps[-1]
 
     def _pass(self, x: Tensor, blocks: Sequence[str]) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Logits, penultimate features and the outputs of these blocks, from one pass."""
+        """Logits, penultimate features, and what enters the first of these blocks and leaves each, from one pass."""
         kept: dict[str, Tensor] = {}
 
         def keep(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
             def hook(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> None:
-                kept[name] = output.clone(memory_format=torch.contiguous_format)  # theirs call .view on it
+                kept[name] = _contiguous(output)
 
             return hook
+
+        def keep_stem(_module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            kept[":"] = _contiguous(inputs[0])
 
         def keep_head(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             kept["logits"], kept["feature"] = output, inputs[0].flatten(1)
 
+        parts = [self.network.module.get_submodule(name) for name in blocks]
         hooks = [self.fc.register_forward_hook(keep_head)]
-        hooks += [self.network.module.get_submodule(name).register_forward_hook(keep(f":{name}")) for name in blocks]
+        hooks += [part.register_forward_hook(keep(f":{name}")) for name, part in zip(blocks, parts, strict=True)]
+        hooks += [part.register_forward_pre_hook(keep_stem) for part in parts[:1]]
         try:
             self.network.module(x)
         finally:
             for hook in hooks:
                 hook.remove()
-        return kept["logits"], kept["feature"], [kept[f":{name}"] for name in blocks]
+        stem = [kept[":"]] if blocks else []
+        return kept["logits"], kept["feature"], stem + [kept[f":{name}"] for name in blocks]
+
+
+def _contiguous(maps: Tensor) -> Tensor:
+    """A copy, since later layers may work in place, and post-processors call .view on it."""
+    return maps.clone(memory_format=torch.contiguous_format)

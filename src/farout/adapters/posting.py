@@ -1,4 +1,4 @@
-"""POST with retries: time-limited, bounded, discreet about headers."""
+"""POST with retries: time-limited, bounded, discreet about headers; the log tells of long waits."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from string import Template
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urljoin, urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from farout.adapters.deadline import Deadline
+from farout.adapters.patience import Waiting, noticed
 from farout.rng import numpy_generator
 
 MAX_TIMEOUT = 3600
@@ -56,27 +58,38 @@ class Endpoint:
         """The JSON answer, tried again where the failure may pass."""
         headers = {**self._headers(), "Content-Type": content_type, "Accept": "application/json"}
         request = Request(self.url, body, headers)
-        ends = time.monotonic() + self.timeout * (self.retries + 1)
-        for attempt in range(self.retries + 1):
+        waiting = Waiting(f"http {self.shown}")
+        with noticed(waiting):
+            return self._tried(request, 1_000_000 + 64 * images, waiting)
+
+    def _tried(self, request: Request, largest: int, waiting: Waiting) -> Any:
+        tries = self.retries + 1
+        ends = time.monotonic() + self.timeout * tries
+        before = ""
+        for attempt in range(1, tries + 1):
+            waiting.state = f"attempt {attempt} of {tries}{before}"
             try:
-                return self._once(request, min(self.timeout, ends - time.monotonic()), 1_000_000 + 64 * images)
+                return self._once(request, min(self.timeout, ends - time.monotonic()), largest)
             except Again as failure:
-                wait = _wait(body, attempt, failure.after)
-                if attempt == self.retries or time.monotonic() + wait >= ends:
-                    tries = f"after {attempt + 1} of {self.retries + 1} tries"
+                wait = _wait(request.data, attempt - 1, failure.after)
+                if attempt == tries or time.monotonic() + wait >= ends:
                     asked = f"; it asks to wait {failure.after:.0f} s" if failure.after else ""
-                    raise RemoteError(f"{self.shown} gave no answer {tries}: {failure}{asked}") from None
+                    words = f"after {attempt} of {tries} tries: {failure}{asked}"
+                    raise RemoteError(f"{self.shown} gave no answer {words}") from None
+                before = f"; before: {failure}"
+                waiting.state = f"attempt {attempt + 1} of {tries} follows after {wait:.1f} s{before}"
                 _sleep(wait)
         raise AssertionError("unreachable")
 
     def _once(self, request: Request, seconds: float, largest: int) -> Any:
-        ends = time.monotonic() + seconds
+        """The answer to one request, all of it within so many seconds but for the look-up of the host's name."""
+        opener = build_opener(_SameHost, *Deadline(time.monotonic() + seconds).handlers())
         try:
-            with _opener().open(request, timeout=max(seconds, 0.001)) as response:
-                return self._parsed(_read(response, largest, ends))
+            with opener.open(request) as response:
+                return self._parsed(_read(response, largest))
         except HTTPError as error:
             with error:
-                self._refused(error, ends)
+                self._refused(error)
         except TimeoutError:
             raise Again(f"no whole answer within {seconds:.3g} s") from None
         except URLError as error:
@@ -94,10 +107,10 @@ class Endpoint:
             start = self._words(text[:5000])[:60]
             raise RemoteError(f"{self.shown} gave no JSON ({str(error)[:80]}); it starts {start!r}") from None
 
-    def _refused(self, error: HTTPError, ends: float) -> None:
+    def _refused(self, error: HTTPError) -> None:
         """Raise what an answer with an error status means."""
         try:
-            words = self._words(_read(error, 100_000, ends) or b"")
+            words = self._words(_read(error, 100_000) or b"")
         except (OSError, http.client.HTTPException):
             words = ""
         why = f"status {error.code} {self._words(str(error.reason).encode())}" + (f": {words}" if words else "")
@@ -143,11 +156,7 @@ class _SameHost(HTTPRedirectHandler):
         return Request(newurl, req.data, dict(req.header_items()))
 
 
-def _opener() -> OpenerDirector:
-    return build_opener(_SameHost)
-
-
-def _read(response: Any, largest: int, ends: float) -> bytes | None:
+def _read(response: Any, largest: int) -> bytes | None:
     """The body; None where it is larger than that."""
     parts, size = [], 0
     while part := response.read1(1 << 16):
@@ -155,8 +164,6 @@ def _read(response: Any, largest: int, ends: float) -> bytes | None:
         size += len(part)
         if size > largest:
             return None
-        if time.monotonic() > ends:
-            raise TimeoutError
     if getattr(response, "length", None):  # the connection ended before what was announced had come
         raise http.client.IncompleteRead(b"", response.length)
     return b"".join(parts)
@@ -175,7 +182,7 @@ def _asked(header: str | None) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _wait(body: bytes, attempt: int, asked: float | None) -> float:
+def _wait(body: Any, attempt: int, asked: float | None) -> float:
     """Seconds before the next try: twice as many each time, spread by what is sent, and no less than asked for."""
     spread = float(numpy_generator(attempt, "http", zlib.crc32(body)).uniform(0.5, 1.0))
     return max(min(math.ldexp(FIRST_WAIT, attempt), LONGEST_WAIT) * spread, asked or 0.0)

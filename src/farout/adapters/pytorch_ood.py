@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from farout.adapters.libraries import drawing_from
 from farout.adapters.modules import copied, left_alone, modules_in, told
 from farout.core import Detector, ImageSet, NotFitted, chunks
 from farout.describe import describe_held
@@ -18,30 +20,51 @@ from farout.networks.network import Network
 Normalize = Network | Callable[[Tensor], Tensor]
 
 
+class Unset(Enum):
+    """A choice that was not made, where None is one."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
 class PytorchOOD(Detector):
-    """A detector of pytorch-ood (0.4), made with its model: PytorchOOD(pytorch_ood.detector.EnergyBased(module)).
+    """A detector of pytorch-ood (0.4), made with its model.
+
+    PytorchOOD(pytorch_ood.detector.EnergyBased(network.module), normalize=network)
 
     Its scores are larger for outliers already. `fit` fits a copy, which shares the model; a detector that was fitted
     beforehand scores as it is.
 
-    normalize: what is done to images in [0, 1] before they are given to it: a `farout.Network`, whose normaliser it
-        is, or a function; nothing by default.
+    normalize: what is done to images in [0, 1] before they are given to it: a `farout.Network`, by whose mean and std
+        they are normalized, or a function; None where its model takes images in [0, 1]. It must be given: a model that
+        gets images of another range scores all the same, and wrong.
     name: what tables call it; its class's name by default.
+    seed: where random draws start from, in `fit` and in each call of `score`.
     """
 
     def __new__(cls, detector: Any = None, **_: Any) -> PytorchOOD:
         needs = cls is PytorchOOD and getattr(detector, "requires_fit", False)
         return super().__new__(FittedPytorchOOD if needs else cls)
 
-    def __init__(self, detector: Any, *, normalize: Normalize | None = None, name: str | None = None) -> None:
+    def __init__(
+        self, detector: Any, *, normalize: Normalize | Unset | None = UNSET, name: str | None = None, seed: int = 0
+    ) -> None:
         if isinstance(detector, type) or not all(
             callable(getattr(detector, part, None)) for part in ("fit", "predict")
         ):
             what = f"the class {detector.__name__}" if isinstance(detector, type) else type(detector).__name__
             raise TypeError(f"expected a detector of pytorch-ood, made with its model, got {what}")
+        if isinstance(normalize, Unset):
+            raise TypeError(
+                f"say what {type(detector).__name__}'s model takes: normalize=network (a farout.Network) gives it "
+                "images normalized by that network's mean and std, normalize=None gives it images in [0, 1] as they are"
+            )
         if normalize is not None and not callable(normalize):
-            raise TypeError(f"normalize: expected a farout.Network or a function, got {type(normalize).__name__}")
-        self.detector, self.normalize = detector, normalize
+            got = type(normalize).__name__
+            raise TypeError(f"normalize: expected a farout.Network, a function or None, got {got}")
+        self.detector, self.normalize, self.seed = detector, normalize, seed
         self.name = name or type(detector).__name__
         self.fitted: Any = None
         self.fitted_on: str | None = None
@@ -55,7 +78,7 @@ class PytorchOOD(Detector):
         if not len(images):
             return images.new_empty(0, dtype=torch.float64)
         detector = self.fitted or self.detector
-        with left_alone(self.modules):
+        with left_alone(self.modules), drawing_from(self.seed):
             try:
                 scores = self._predict(detector, self._seen(images))
             except Exception as error:
@@ -87,8 +110,9 @@ class PytorchOOD(Detector):
             return None
         return {
             "adapter": "pytorch-ood",
-            "version": 1,
+            "version": 2,
             "detector": own,
+            "seed": self.seed,
             "normalize": normalize,
             "train": self.fitted_on,
         }
@@ -101,7 +125,7 @@ class FittedPytorchOOD(PytorchOOD):
         if images.labels is None:
             raise ValueError(f"{self.name} fits on labelled images, and {images.name!r} has no labels")
         fitted = copied(self.detector, self.modules)
-        with left_alone(self.modules), torch.no_grad():
+        with left_alone(self.modules), drawing_from(self.seed), torch.no_grad():
             fitted.fit(_Batches(images, self._seen))
         self.fitted, self.fitted_on = fitted, images.fingerprint
 

@@ -1,0 +1,122 @@
+"""HTTP exchanges that end by one moment: connection, request, headers and body together."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.request import HTTPHandler, HTTPSHandler, Request
+
+PIECE = 1 << 16
+"""Bytes that are sent at a time."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment by `time.monotonic`."""
+
+    ends: float
+
+    def left(self) -> float:
+        """Seconds until then; TimeoutError where it has passed."""
+        seconds = self.ends - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the time is up")
+        return seconds
+
+    def handlers(self) -> list[HTTPHandler | HTTPSHandler]:
+        """Handlers for an opener of `urllib.request`, whose exchanges end by then."""
+        return [_Plain(self), _Secure(self)]
+
+
+class _Reader(io.RawIOBase):
+    """What a socket receives; a socket's own timeout starts anew with every byte."""
+
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock, self._deadline = sock, deadline
+        self._file = sock.makefile("rb", buffering=0)  # keeps the socket open until the answer is read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._sock.settimeout(self._deadline.left())
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@dataclass
+class _Source:
+    """What a response reads from, in the place of a socket."""
+
+    sock: socket.socket
+    deadline: Deadline
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        return io.BufferedReader(_Reader(self.sock, self.deadline))
+
+
+class _Connection(http.client.HTTPConnection):
+    """Connection that ends by the deadline."""
+
+    def __init__(self, deadline: Deadline, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline = deadline
+        self._create_connection: Callable[..., socket.socket] = self._connected
+        self.response_class = self._response  # type: ignore[assignment]
+
+    def _connected(self, address: tuple[str, int], *_: Any) -> socket.socket:
+        """A socket to the first of the host's addresses that accepts."""
+        failure: OSError = OSError(f"{address[0]} has no address")
+        for family, kind, protocol, _name, place in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(self._deadline.left())
+                sock.connect(place)
+                sock.settimeout(self._deadline.left())  # for a handshake, which takes it as its own deadline
+                return sock
+            except OSError as error:
+                sock.close()
+                failure = error
+        raise failure
+
+    def _response(self, sock: socket.socket, *args: Any, **kwargs: Any) -> http.client.HTTPResponse:
+        source: Any = _Source(sock, self._deadline)
+        return http.client.HTTPResponse(source, *args, **kwargs)
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        for start in range(0, len(data), PIECE):
+            self.sock.settimeout(self._deadline.left())
+            self.sock.sendall(data[start : start + PIECE])
+
+
+class _SecureConnection(_Connection, http.client.HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Plain(HTTPHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_Connection, self._deadline), req)
+
+
+class _Secure(HTTPSHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def https_open(self, req: Request) -> http.client.HTTPResponse:
+        return self.do_open(partial(_SecureConnection, self._deadline), req)
