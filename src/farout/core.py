@@ -414,19 +414,25 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     if isinstance(images, str):
         raise TypeError(f"expected images [B, C, H, W], got {images!r}; farout.load reads sets by name or path")
     tensor = torch.as_tensor(images)
-    if tensor.ndim != 4 or tensor.shape[1] not in (1, 3):
-        last = "; channels come first: .permute(0, 3, 1, 2)" if tensor.ndim == 4 and tensor.shape[3] in (1, 3) else ""
-        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}{last}")
-    if not tensor.is_floating_point():
-        raise TypeError(f"expected float images in [0, 1], got {tensor.dtype}; divide 8-bit images by 255")
+    check_images(tuple(tensor.shape), str(tensor.dtype), tensor.is_floating_point())
     tensor = tensor.to(device=device, dtype=torch.float32)
     if tensor.numel():
         low, high = tensor.aminmax()
         if not (low >= -1e-3 and high <= 1 + 1e-3):
             bad = int(tensor.isnan().sum())
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
-            raise ValueError(f"expected images in [0, 1], got {got}")
+            hint = "; images are normalized by farout.Network(module, mean=…, std=…), not before" if low < -1e-3 else ""
+            raise ValueError(f"expected images in [0, 1], got {got}{hint}")
     return tensor
+
+
+def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
+    """An error where data of this shape and type are no float images [B, C, H, W]."""
+    if len(shape) != 4 or shape[1] not in (1, 3):
+        last = "; channels come first: .permute(0, 3, 1, 2)" if len(shape) == 4 and shape[3] in (1, 3) else ""
+        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{last}")
+    if not floating:
+        raise TypeError(f"expected float images in [0, 1], got {dtype}; divide 8-bit images by 255")
 
 
 def as_device(device: str | torch.device) -> torch.device:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from farout.core import ImageSet, places
 from farout.data.arrays import as_floats
 from farout.data.generated import at_least
 from farout.data.pixels import SUFFIXES, decode
+from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
 
@@ -60,7 +60,9 @@ class FileSet(ImageSet):
     def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
         if self.side is not None:
             return self.channels, self.side, self.side
-        width, height = _one_size(self.check().sizes, self.name)
+        if not len(self):
+            raise ValueError(f"{self.name}: no images, so no shape; pass side= for an empty set")
+        width, height = one_size(self.check().sizes.tolist(), self.name)
         return self.channels, height, width
 
     def batch(self, indices: ArrayLike) -> Tensor:
@@ -141,14 +143,3 @@ def images_below(root: Path, folder: str) -> list[str]:
 
 def _is_image(name: str) -> bool:
     return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
-
-
-def _one_size(sizes: NDArray[np.int64], name: str) -> tuple[int, int]:
-    counts = Counter((int(width), int(height)) for width, height in sizes)
-    if not counts:
-        raise ValueError(f"{name}: no images, so no shape; pass side= for an empty set")
-    if len(counts) > 1:
-        listed = ", ".join(f"{width}×{height} ({count:,})" for (width, height), count in counts.most_common(5))
-        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        raise ValueError(f"{name}: images of {len(counts)} sizes: {listed}{more}; pass side= to bring them to one size")
-    return next(iter(counts))

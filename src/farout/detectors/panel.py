@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, chunks, finite
+from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, finite
+from farout.data.inputs import as_image_set
 from farout.detectors import saved, tuning
 from farout.detectors.checks import check_classifier, check_suits
 from farout.detectors.labels import label
@@ -27,6 +29,9 @@ from farout.networks.network import Network
 from farout.registry import unknown
 
 __all__ = ["Member", "Panel"]
+
+Flags = dict[str, NDArray[np.bool_]]
+"""Decisions by detector, [N] each."""
 
 
 class Panel:
@@ -56,18 +61,20 @@ class Panel:
 
     def fit(
         self,
-        train: ImageSet | None = None,
-        val: ImageSet | None = None,
-        outliers: ImageSet | None = None,
+        train: Any = None,
+        val: Any = None,
+        outliers: Any = None,
         progress: Progress | None = None,
     ) -> Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
+        train, val, outliers: images as for `score`; detectors that need classes read those of a set or a data set.
         With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
         costs more passes. outliers: images that supervised detectors (mds_layers) may learn from, each by passes of
         its own; the others never see them, and none of them may be tested on later. `learned` tells which they were.
         progress: called with the number of images done since the last call; without, a terminal shows a bar.
         """
+        train, val, outliers = self._splits(train=train, val=val, outliers=outliers)
         self.check_splits(train, val)
         check_outliers(self.detectors, outliers, val)
         self.validation, self.learned = {}, {}
@@ -88,10 +95,10 @@ class Panel:
     def tune(
         self,
         grid: Grid,
-        train: ImageSet | None = None,
-        val: ImageSet | None = None,
+        train: Any = None,
+        val: Any = None,
         *,
-        outliers: ImageSet,
+        outliers: Any,
         progress: Progress | None = None,
     ) -> Panel:
         """Choose hyper-parameters by AUROC on `val` against `outliers`, then fit every detector.
@@ -106,7 +113,8 @@ class Panel:
         `tuned` tells what was tried, on which images. The AUROC of the best is no estimate for other images; never
         test on the images that were tuned on.
         """
-        tuning.tune(self, grid, train, val, outliers, progress)
+        train, val = self._splits(train=train, val=val)
+        tuning.tune(self, grid, train, val, self._images(outliers, "outliers"), progress)
         return self
 
     @property
@@ -134,9 +142,6 @@ class Panel:
         if fitting and images is None:
             raise ValueError(f"{', '.join(fitting)} must be fitted on the inliers' {split} split: pass {split}=")
         if images is not None:
-            if not isinstance(images, ImageSet):
-                got = type(images).__name__
-                raise TypeError(f"{split}: expected a farout.ImageSet, got {got}; ImageSet.from_arrays(images, labels)")
             if not len(images):
                 raise ValueError(f"the {split} split {images.name!r} is empty")
             for detector in fitting.values():
@@ -182,22 +187,24 @@ class Panel:
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
         return finite({key: scores[key] for key in self.detectors}, name)
 
-    def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+    def score(self, images: Any, progress: Progress | None = None) -> Scores:
         """Scores by label, float64 [N], larger = more outlying; one forward pass per image.
 
-        images: a set, a batch [N, C, H, W], or one image [C, H, W]: a batch of one.
+        images: one image or many, as Pillow images, paths, arrays, tensors, a torch `Dataset` or `DataLoader`, a
+            Hugging Face data set or an `ImageSet`; see `farout.data.as_image_set`.
         A detector that looks at other images than the given ones (odin) costs a gradient and a pass of its own.
         """
-        name = images.name if isinstance(images, ImageSet) else "images"
-        if not isinstance(images, ImageSet) and images.ndim == 3 and len(images) in (1, 3):
-            images = images[None]
-        if isinstance(images, ImageSet):
-            batches = swept(images, "score", progress)
-        else:
-            batches = (images[part] for part in chunks(len(images)))
+        found = self._images(images)
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
-        parts += [self.score_batch(batch) for batch in batches]
-        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
+        parts += [self.score_batch(batch) for batch in swept(found, "score", progress)]
+        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, found.name)
+
+    def _images(self, images: Any, what: str = "images") -> ImageSet:
+        """What a user gives as images, with the channels of the network where Pillow reads them."""
+        return as_image_set(images, channels=self.network.channels, what=what)
+
+    def _splits(self, **splits: Any) -> tuple[ImageSet | None, ...]:
+        return tuple(None if given is None else self._images(given, split) for split, given in splits.items())
 
     def threshold(self, recall: float = 0.95) -> dict[str, float]:
         """Per detector, the smallest score that keeps at least `recall` of the validation inliers (score <= it)."""
@@ -206,7 +213,16 @@ class Panel:
         check_validation(self.validation, "thresholds")
         return {key: threshold(scores, recall) for key, scores in self.validation.items()}
 
-    def p_values(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+    def is_outlier(self, images: Any, recall: float = 0.95, progress: Progress | None = None) -> Flags:
+        """Per detector, which images it calls outliers: bool [N], score > `threshold(recall)`.
+
+        At least `recall` of the validation inliers are not called so. images: as for `score`.
+        """
+        limits = self.threshold(recall)
+        scores = self.score(images, progress)
+        return {key: scores[key] > limit for key, limit in limits.items()}
+
+    def p_values(self, images: Any, progress: Progress | None = None) -> Scores:
         """Per detector, conformal p-values: (1 + #{validation scores >= score}) / (n + 1); small = outlying.
 
         An inlier that is exchangeable with the n validation images has p <= α with probability at most α, whatever
