@@ -85,7 +85,7 @@ class Bench:
     def score_these(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
         """Its scores of the very images given, as float64."""
         with torch.no_grad():
-            return as_scores(detector.score(images), len(images), detector.name)
+            return as_scores(detector.score(images), len(images), detector.name, detector)
 
 
 def one_score_per_image(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from farout import rng
 from farout.describe import own_identity
 from farout.identity import canonical, digest, digest_arrays
+from farout.user_code import defined_at
 
 if TYPE_CHECKING:
     from farout.networks.network import Network
@@ -385,17 +386,27 @@ class Shift(ABC):
         return {"name": self.name, "version": self.version, **self.params, **own_identity(self)}
 
 
-def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
-    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing."""
+def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
+    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing.
+
+    by: the detector or function that gave it; of a user's, the error names the line.
+    """
     if isinstance(scores, Tensor):
         scores = scores.detach().cpu()
         scores = (scores.double() if scores.is_floating_point() else scores).numpy()
     array = np.asarray(scores)
     if array.shape != (expected,):
-        raise ValueError(f"{who} returned scores of shape {array.shape} for {expected} images, expected ({expected},)")
+        raise ValueError(
+            f"{who}{_score_of(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
+        )
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TypeError(f"{who} returned {array.dtype} scores, expected real numbers")
+        raise TypeError(f"{who}{_score_of(by)} returned {array.dtype} scores, expected real numbers")
     return np.asarray(array, dtype=np.float64)
+
+
+def _score_of(by: Any) -> str:
+    """Where the user's code stands that scored."""
+    return defined_at(by, "score" if hasattr(type(by), "score") else "")
 
 
 def finite(scores: Scores, stress: str) -> Scores:

@@ -52,7 +52,7 @@ def opponent(detector: Any) -> Opponent:
 
     def score(data: Tensor) -> Array:
         with torch.no_grad():
-            return as_scores(ask(data), len(data), name)
+            return as_scores(ask(data), len(data), name, detector)
 
     if isinstance(detector, Member):
         return Opponent(name, score, detector.panel.validation.get(name), detector.panel.network.device)

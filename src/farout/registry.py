@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
@@ -39,10 +40,7 @@ class Registry(Generic[T]):
 
         def add(maker: Callable[..., T]) -> Callable[..., T]:
             known = self._makers.get(name)
-            if known is not None and (known.__module__, known.__qualname__) != (
-                maker.__module__,
-                maker.__qualname__,
-            ):
+            if known is not None and _place(known) != _place(maker):
                 raise ValueError(f"{self.kind} name {name!r} is taken by {known.__qualname__}; choose another name")
             self._makers[name] = maker
             return maker
@@ -78,6 +76,12 @@ class Registry(Generic[T]):
         if missing:
             raise TypeError(f"{self.kind} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
         return maker(**params)
+
+
+def _place(maker: Callable[..., Any]) -> tuple[str, str]:
+    """Where a class or function is defined: the same file imported again defines the same."""
+    module = sys.modules.get(maker.__module__)
+    return str(getattr(module, "__file__", None) or maker.__module__), maker.__qualname__
 
 
 def _required(parameter: inspect.Parameter) -> bool:

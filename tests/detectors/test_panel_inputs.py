@@ -57,7 +57,9 @@ def test_outliers_are_the_scores_above_the_threshold(panel: farout.Panel, recall
 
 
 def test_outliers_are_told_only_with_validation_scores() -> None:
-    bare = farout.Panel(farout.Network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), mean=0.5, std=1, side=8), ["msp"])
+    bare = farout.Panel(
+        farout.Network(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), mean=0.5, std=1, side=8), ["msp"]
+    )
     with pytest.raises(farout.NotFitted, match="thresholds need inlier validation scores"):
         bare.is_outlier(FLOATS)
 

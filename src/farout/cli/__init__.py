@@ -10,6 +10,7 @@ import typer
 
 from farout.cli import attacks, looking, sets, studies
 from farout.cli.ending import exit_code, listen
+from farout.user_code import raised_at
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,7 +56,9 @@ def main() -> None:
     except Exception as error:
         if code := exit_code():
             sys.exit(code)
-        if os.environ.get("FAROUT_DEBUG") or not isinstance(error, ValueError | TypeError | OSError | RuntimeError):
+        place, ours = raised_at(error), isinstance(error, ValueError | TypeError | OSError | RuntimeError)
+        if os.environ.get("FAROUT_DEBUG") or not (ours or place):
             raise
-        typer.echo(f"error: {error}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
+        kind = "" if ours else f"{type(error).__name__}: "
+        typer.echo(f"error: {kind}{error}{place}\n(FAROUT_DEBUG=1 shows where it came from)", err=True)
         sys.exit(2)

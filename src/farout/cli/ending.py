@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
+
+from farout.user_code import raised_at
 
 _heard: list[int] = []
 """The signals that asked for an end."""
@@ -46,9 +47,8 @@ def users_code() -> Iterator[None]:
     """Whatever goes wrong in a file of the user's is bad usage, and no trouble of ours."""
     try:
         yield
-    except (ValueError, OSError):
-        raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
-        raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}{place}") from error
+        place = "" if isinstance(error, SyntaxError) else raised_at(error)
+        if isinstance(error, ValueError | OSError) and not place:  # of ours: no such file
+            raise
+        raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}") from error

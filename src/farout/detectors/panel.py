@@ -265,7 +265,7 @@ class Panel:
     def score_activations(self, activations: Activations) -> Scores:
         """Scores from activations that are there already, of the detectors that read the images as they are."""
         reading = {key: detector for key, detector in self.detectors.items() if not detector.perturbs}
-        return {key: as_scores(d.score(activations), len(activations), key) for key, d in reading.items()}
+        return {key: as_scores(d.score(activations), len(activations), key, d) for key, d in reading.items()}
 
     @torch.inference_mode()
     def score_own(self, images: Tensor) -> Scores:
@@ -273,7 +273,7 @@ class Panel:
         images = as_images(images, self.network.device)
         looking = {key: detector for key, detector in self.detectors.items() if detector.perturbs}
         passes = ((key, d, look(self.network, d, images)) for key, d in looking.items())
-        return {key: as_scores(d.score(activations), len(images), key) for key, d, activations in passes}
+        return {key: as_scores(d.score(activations), len(images), key, d) for key, d, activations in passes}
 
     def score_batch(self, images: Tensor, shared: Activations | None = None) -> Scores:
         """Scores of one batch; `shared` are its activations, where they are there already."""

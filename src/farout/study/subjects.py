@@ -29,7 +29,7 @@ from farout.identity import digest
 from farout.study.cell import Cell
 from farout.study.fitting import MEMBER, FitCell, Part
 from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
-from farout.study.spec import DetectorSpec
+from farout.study.spec import SPLIT, DetectorSpec
 from farout.study.store import Store
 
 Answer = NDArray[np.float64] | str
@@ -127,7 +127,7 @@ class PostHocSubject(Subject):
         if split is not None:
             source = self.fit.train if split == "train" else self.fit.val
             if source is None:
-                raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
+                raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split; {SPLIT}")
             detector.check_fit(source.about.total, source.about.labelled)
         for images in (self.fit.train, self.fit.val):
             if images is not None and not images.about.total:
@@ -217,7 +217,7 @@ class ImageSubject(Subject):
 
         def attempt(images: Tensor) -> NDArray[np.float64]:
             with torch.no_grad():
-                return as_scores(detector.score(as_images(images, device)), len(images), self.label)
+                return as_scores(detector.score(as_images(images, device)), len(images), self.label, detector)
 
         return lambda images: [_attempt(partial(attempt, images)) for _ in together]
 
