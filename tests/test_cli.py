@@ -366,7 +366,7 @@ def test_a_run_with_failures_ends_with_1(command: Any, study: Path, tmp_path: Pa
     assert answer.code == 1
     assert "3 results computed, 0 there already, 2 failed; in runs/small" in answer.out
     assert answer.err.splitlines() == [
-        "failed: RuntimeError: no light in here",
+        "failed: RuntimeError: no light in here (mine.py, line 9)",
         "the tracebacks are in the report (farout report runs/small); the same command tries again",
     ]
     report = command("report", "runs/small", "--plugin", "mine.py")

@@ -33,6 +33,11 @@ def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
+def parts(rows: Tensor, size: int) -> Sequence[Tensor]:
+    """The rows, at most `size` at a time; what fits is not split, so that a trace of it holds for any batch."""
+    return (rows,) if len(rows) <= size else rows.split(size)
+
+
 class NotFitted(RuntimeError):
     """A detector was asked to score before it was fitted."""
 

@@ -60,10 +60,9 @@ def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None
 def register_as(thing: T, kind: Kind | None, name: str | None) -> T:
     """Make a class or function known under its kind and name."""
     kind = kind or _kind_of(thing)
-    families = _families()
-    if kind not in families:
-        raise unknown("kind of thing to register:", kind, families)
-    family = families[kind]
+    if kind not in get_args(Kind):
+        raise unknown("kind of thing to register:", kind, get_args(Kind))
+    family = FAMILIES[kind] if kind in FAMILIES else _protocols()
     if isinstance(thing, type) and not issubclass(thing, family.base):
         bases = family.base if isinstance(family.base, tuple) else (family.base,)
         raise TypeError(f"a {kind} derives {' or '.join(base.__name__ for base in bases)}, got the class {thing!r}")
@@ -73,26 +72,30 @@ def register_as(thing: T, kind: Kind | None, name: str | None) -> T:
     return thing
 
 
-def _families() -> dict[str, _Family]:
+FAMILIES: dict[Kind, _Family] = {
+    "detector": _Family((Detector, PostHoc), detectors),
+    "shift": _Family(Shift, shifts),
+    "attack": _Family(Attack, ATTACKS),
+    "variation": _Family(Variation, VARIATIONS),
+    "search": _Family(Search, SEARCHES),
+    "dataset": _Family(ImageSet, DATASETS),
+    "network": _Family(nn.Module, NETWORKS),
+}
+
+
+def _protocols() -> _Family:
     from farout.protocols.protocol import PROTOCOLS, Protocol  # here, since few plugins need all that comes with it
 
-    return {
-        "detector": _Family((Detector, PostHoc), detectors),
-        "shift": _Family(Shift, shifts),
-        "attack": _Family(Attack, ATTACKS),
-        "variation": _Family(Variation, VARIATIONS),
-        "search": _Family(Search, SEARCHES),
-        "dataset": _Family(ImageSet, DATASETS),
-        "protocol": _Family(Protocol, PROTOCOLS),
-        "network": _Family(nn.Module, NETWORKS),
-    }
+    return _Family(Protocol, PROTOCOLS)
 
 
 def _kind_of(thing: object) -> Kind:
     """What a class is by what it derives."""
-    for kind, family in _families().items():
+    for kind, family in FAMILIES.items():
         if isinstance(thing, type) and issubclass(thing, family.base):
-            return kind  # type: ignore[return-value]
+            return kind
+    if isinstance(thing, type) and issubclass(thing, _protocols().base):
+        return "protocol"
     kinds = ", ".join(get_args(Kind))
     if inspect.isfunction(thing):
         raise TypeError(f"say what {thing.__name__} makes: @farout.register(kind=…), one of {kinds}")

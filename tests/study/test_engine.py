@@ -161,7 +161,7 @@ class Broken(Detector):
     [
         ("nan", r"Broken gave 7 NaN and 0 infinite scores among 64 on dark"),
         ("infinite", r"Broken gave 0 NaN and 1 infinite scores among 64 on dark"),
-        ("short", r"Broken returned scores of shape \(63,\) for 64 images, expected \(64,\)"),
+        ("short", r"Broken \(Broken.score in .*, line \d+\) returned scores of shape \(63,\) for 64 images, expected"),
         ("raises", "ZeroDivisionError: no such thing"),
     ],
 )
@@ -231,7 +231,7 @@ def test_a_failing_sweep_keeps_its_chunks(weights, tmp_path, monkeypatch):
         patch.setattr(ScoreWork, "prepare", prepare)
         outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 3
-    assert all(why == "OSError: the disk is gone" for why in outcome.failed.values())
+    assert all(why.startswith("OSError: the disk is gone") for why in outcome.failed.values())
     assert len(list((tmp_path / "partial").iterdir())) == 3
     assert not farout.run(spec(weights, ["msp"]), tmp_path).outcome.failed
 
@@ -244,8 +244,8 @@ def test_what_requires_a_failed_cell_fails_with_its_reason(weights, tmp_path, mo
     outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 4
     reasons = sorted(outcome.failed.values())
-    assert reasons[0] == "MemoryError: too large"
-    assert set(reasons[1:]) == {"fit on lenet failed: MemoryError: too large"}
+    assert reasons[0].startswith("MemoryError: too large")
+    assert set(reasons[1:]) == {f"fit on lenet failed: {reasons[0]}"}
 
 
 def test_a_record_says_where_it_comes_from(weights, tmp_path):
@@ -337,7 +337,7 @@ def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path,
 
     monkeypatch.setattr(farout.detectors.KNN, "fit", fit)
     failed = farout.run(spec(weights, ["knn"]), tmp_path).outcome.failed
-    assert "ValueError: cannot be done" in failed.values()
+    assert any(why.startswith("ValueError: cannot be done") for why in failed.values())
 
 
 def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_path, forwards, monkeypatch):
@@ -390,7 +390,7 @@ def test_a_record_that_cannot_be_written_fails_alone(weights, tmp_path, monkeypa
         )
         outcome = farout.run(spec(weights, ["msp", "knn"]), tmp_path).outcome
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}
-    assert "RuntimeError: these tensors cannot be saved" in outcome.failed.values()
+    assert any(why.startswith("RuntimeError: these tensors cannot be saved") for why in outcome.failed.values())
 
 
 def test_the_side_of_a_trained_network_is_part_of_its_identity():

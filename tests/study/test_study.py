@@ -212,7 +212,7 @@ def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp
         ),
         ({"detectors": ["msp", {"name": "mls", "label": "msp"}]}, "two detectors on 'lenet' are called 'msp'"),
         ({"detectors": ["knn", "knn"]}, "names knn twice"),
-        ({"inliers": "noise:test"}, "expected at least 2 classes"),
+        ({"inliers": "noise:test"}, "have no labels that would tell how many classes it knows: give classes: 10"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_said_at_once(ready: Any, change: dict[str, Any], said: str) -> None:

@@ -16,6 +16,7 @@ from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split,
 from farout.data.inputs import as_image_set
 from farout.detectors import saved, tuning
 from farout.detectors.checks import check_classifier, check_suits
+from farout.detectors.export import export
 from farout.detectors.labels import label
 from farout.detectors.member import Member
 from farout.detectors.passes import forward, look
@@ -304,6 +305,16 @@ class Panel:
         states = {name: detector.state for name, detector in self.detectors.items()}
         kept = saved.Kept(states, self.validation, self.tuned, self.learned)
         saved.write(path, self.network.digest, self.detectors, kept)
+
+    def export(self, path: str | Path, *, side: int | None = None) -> None:
+        """Write the panel to one ONNX file, network and all: images [N, C, H, W] in [0, 1] in, scores and p-values out.
+
+        Outputs are "score" and "p_value" of one detector, "knn_score", "knn_p_value" and so on of several; p-values
+        where the panel was fitted with `val`. An error names detectors that cannot be written, such as odin, which
+        needs gradients. What is written is first tried with ONNX Runtime (`farout[onnx]`).
+        side: of the images; by default the network's.
+        """
+        export(self, path, side)
 
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:

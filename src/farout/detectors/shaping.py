@@ -172,7 +172,7 @@ class DICE(PostHoc):
 
 def _count(features: Tensor, percentile: float, who: str) -> int:
     """How many entries of a row lie above the percentile."""
-    total = features.shape[1]
+    total = int(features.shape[1])
     count = total - round(total * percentile / 100)
     if count < 1:
         raise ValueError(f"{who}: percentile={percentile:g} keeps none of {total} features; lower it")
@@ -184,7 +184,7 @@ def _largest(features: Tensor, count: int) -> Tensor:
     least = features.topk(count, dim=1).values[:, -1:]
     above, equal = features > least, features == least
     missing = count - above.sum(1, keepdim=True)
-    return (above | (equal & (equal.cumsum(1) <= missing))).to(features.dtype)
+    return (above | (equal & (equal.long().cumsum(1) <= missing))).to(features.dtype)
 
 
 def _sharpening(features: Tensor, rest: Tensor) -> Tensor:

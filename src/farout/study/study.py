@@ -211,7 +211,7 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     if item.train is None:
         return stored_network(item, inliers.train or inliers.test)
     if inliers.train is None or inliers.val is None:
-        raise ValueError(f"network {label!r} is to be trained, and the inliers have no train split; {SPLIT}")
+        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split; {SPLIT}")
     if not inliers.train.about.labelled:
         raise ValueError(
             f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
