@@ -131,11 +131,11 @@ def test_color_images_do_not_pass_a_grey_network() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (lambda n: torch.zeros(n, 1), ValueError, r"answering returned scores of shape \(7, 1\) for 7 images"),
-        (lambda n: torch.zeros(n - 1), ValueError, r"answering returned scores of shape \(6,\) for 7 images"),
+        (lambda n: torch.zeros(n, 1), ValueError, r"answering .*returned scores of shape \(7, 1\) for 7 images"),
+        (lambda n: torch.zeros(n - 1), ValueError, r"answering .*returned scores of shape \(6,\) for 7 images"),
         (lambda n: 0.5, ValueError, r"shape \(\) for 7 images, expected \(7,\)"),
-        (lambda n: torch.zeros(n, dtype=torch.bool), TypeError, "answering returned bool scores"),
-        (lambda n: torch.zeros(n, dtype=torch.complex64), TypeError, "answering returned complex64 scores"),
+        (lambda n: torch.zeros(n, dtype=torch.bool), TypeError, r"answering .*returned bool scores"),
+        (lambda n: torch.zeros(n, dtype=torch.complex64), TypeError, r"answering .*returned complex64 scores"),
     ],
 )
 def test_what_is_no_score_is_refused(answer: Any, error: type[Exception], message: str) -> None:

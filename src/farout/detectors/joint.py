@@ -29,6 +29,7 @@ class ViM(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head"})
     fits_on: ClassVar[Split | None] = "train"
     dim: int | None = None
+    """Dimensions of the principal subspace."""
     variant: Variant = "paper"
 
     OPENOOD_DIM: ClassVar[int] = 256
@@ -114,6 +115,7 @@ class NNGuide(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
     k: int = 100
+    """The neighbors whose products with the image are averaged."""
     seed: int = 0
     variant: Variant = "paper"
 

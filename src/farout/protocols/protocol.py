@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from farout import aliases
 from farout.protocols.summary import Summary
 from farout.registry import Registry
 from farout.study.cell import Entry
@@ -36,4 +37,4 @@ class Protocol(ABC):
         """Tables and figures from stored scores, with whatever is there so far."""
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol")
+PROTOCOLS: Registry[Protocol] = Registry("protocol", aliases.PROTOCOLS)
