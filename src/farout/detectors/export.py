@@ -27,6 +27,7 @@ TOLERANCE = 1e-3
 
 def export(panel: Panel, path: str | Path, side: int | None = None) -> None:
     """Write what `Panel.export` promises; an error names the detectors that cannot be written."""
+    _library("onnx")  # torch's exporter needs it
     refused = {name: PERTURBS for name, detector in panel.detectors.items() if detector.perturbs}
     if not panel.fitted:
         raise NotFitted(f"{panel} is not fitted: call fit before export")
@@ -113,7 +114,7 @@ def _traced(panel: Panel, side: int) -> bytes:
 
 def _difference(panel: Panel, model: bytes, side: int) -> str:
     """Why the model is not the panel; empty where it gives the same scores, alone and in a batch."""
-    runtime = _runtime()
+    runtime = _library("onnxruntime")
     drawn = numpy_generator(0, "export").random((6, panel.network.channels, side, side), np.float32)
     for images in (drawn[:1], drawn[1:]):
         try:
@@ -140,8 +141,9 @@ def _quiet(runtime: Any) -> Any:
     return options
 
 
-def _runtime() -> Any:
+def _library(name: str) -> Any:
+    """An optional library, imported when first needed."""
     try:
-        return importlib.import_module("onnxruntime")
+        return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError('what is exported is tried with ONNX Runtime: pip install "farout[onnx]"') from error
+        raise ImportError(f'a panel is exported with {name}: pip install "farout[onnx]"') from error
