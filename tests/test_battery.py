@@ -158,7 +158,7 @@ def test_scores_of_the_wrong_shape_fail_all_that_need_scores_and_say_so() -> Non
 
     found = problems(WrongShape)
     assert set(found) == set(CHECKS) - {"says so when it is not fitted"}
-    assert all("WrongShape returned scores of shape" in problem for problem in found.values())
+    assert all("WrongShape.score in" in problem and "returned scores of shape" in problem for problem in found.values())
 
 
 def test_scores_relative_to_the_batch_are_found_out() -> None:

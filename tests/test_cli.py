@@ -16,7 +16,10 @@ import yaml
 
 import farout
 from farout import cli, demo
+from farout.cli.details import parameters
+from farout.cli.looking import Family, _registry
 from farout.detectors.catalog import catalog
+from farout.registry import UnknownName
 from farout.study.results import Results
 from written_runs import lenet_weights
 
@@ -151,7 +154,7 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
         ("detectors", "msp", "Maximum softmax probability"),
         ("networks", "lenet", ""),
         ("datasets", "toy", "Images of one shape of random color"),
-        ("protocols", "clean", "Every detector scores the inlier test images and every outlier set."),
+        ("protocols", "clean", "Every detector scores the inlier test images"),
         ("variations", "affine", "Rotation, translation, scale and shear"),
         ("searches", "mh", "Samples p(z)"),
     ],
@@ -164,6 +167,47 @@ def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, n
     registry = {"datasets": "data", "searches": "search"}.get(family, family)
     listed = [line.split()[0] for line in answer.out.splitlines() if not line.startswith(" ")]
     assert listed == getattr(farout, registry).names()
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["adapters", "attacks", "datasets", "detectors", "networks", "protocols", "searches", "shifts", "variations"],
+)
+def test_everything_has_a_line_about_it_and_aliases_are_no_names(family: str) -> None:
+    registry = _registry(Family(family))
+    assert [name for name in registry.names() if not (registry[name].__doc__ or "").strip()] == []
+    assert set(registry.aliases.values()) <= set(registry.names())
+    assert not set(registry.aliases) & set(registry.names())
+    for alias, name in registry.aliases.items():
+        with pytest.raises(UnknownName, match=rf"unknown {registry.kind} '{alias}'\. Did you mean '{name}'\?"):
+            registry[alias]
+
+
+def test_one_thing_is_shown_with_its_parameters_paper_and_what_it_reads(command: Any) -> None:
+    shown = words(command("list", "detectors", "knn").out)
+    assert shown.startswith("knn Distance to the k-th nearest training feature")
+    assert "paper Sun et al. 2022, eq. 3" in shown
+    assert "reads features fitted on the inliers' train split also called deep_knn" in shown
+    assert "k = 50 The neighbor whose distance is the score." in shown
+    assert "reads logits, by passes of its own fitted on nothing" in words(command("list", "detectors", "odin").out)
+    assert "epsilon = None Bound on the change of a pixel" in words(command("list", "attacks", "pgd").out)
+    assert "path (required) the file, weights included" in words(command("list", "adapters", "onnx").out)
+    assert "Did you mean 'ebo'?" in command("list", "detectors", "energy").err
+
+
+def test_every_parameter_of_a_detector_has_a_meaning() -> None:
+    registry = _registry(Family.detectors)
+    silent = [(name, one.name) for name in registry.names() for one in parameters(registry[name]) if not one.meaning]
+    assert silent == []
+
+
+@pytest.mark.parametrize("detector", ["energy", "Mahalanobis", "max-logit", "baseline", "deep_knn", "kl_matching"])
+def test_a_study_with_a_name_of_the_field_is_told_ours(command: Any, study: Path, detector: str) -> None:
+    change(study, detectors=[detector])
+    ours = {"energy": "ebo", "Mahalanobis": "mds", "max-logit": "mls", "baseline": "msp", "deep_knn": "knn"}
+    answer = command("plan", "small.yaml")
+    assert answer.code == 2
+    assert f"unknown detector '{detector}'. Did you mean '{ours.get(detector, 'klm')}'?" in answer.err
 
 
 PLUGIN = '''
@@ -366,7 +410,7 @@ def test_a_run_with_failures_ends_with_1(command: Any, study: Path, tmp_path: Pa
     assert answer.code == 1
     assert "4 results computed, 0 there already, 2 failed; in runs/small" in answer.out
     assert answer.err.splitlines() == [
-        "failed: failing: RuntimeError: no light in here",
+        "failed: failing: RuntimeError: no light in here (mine.py, line 9)",
         "the tracebacks are in the report (farout report runs/small); the same command tries again",
     ]
     report = command("report", "runs/small", "--plugin", "mine.py")

@@ -8,8 +8,12 @@ import pytest
 import torch
 
 import farout
+from farout.data.catalog import DATASETS
+from farout.detectors.catalog import catalog
+from farout.networks import NETWORKS
 from farout.networks.base import seeded
 from farout.plugins import load_plugin
+from farout.shifts.catalog import catalog as shifts
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -74,3 +78,30 @@ def test_the_variation_of_the_time_series_does_what_its_conditions_say() -> None
     expected = now["gain"] * (2 * where + 1) + now["drift"] * (example.TIME - 0.5)
     assert signals.numpy() == pytest.approx(expected.numpy(), abs=1e-5)
     assert (now["gain"].min() > 0.3) & (now["gain"].max() < 1.7)
+
+
+@pytest.mark.slow
+def test_own_post_hoc_is_compared_and_exported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalog, "_makers", dict(catalog._makers))
+    example = load_plugin(EXAMPLES / "own_post_hoc.py")
+    logits = torch.tensor([[1.0, 5.0, 3.0, 0.5]])
+    activations = farout.Activations(logits, torch.zeros(1, 2))
+    assert [example.Margin(k=k).score(activations).item() for k in (1, 2)] == [-2, -4]
+    found = example.main(epochs=1)
+    assert -1 <= found.low <= found.high <= 1
+    assert "AUROC of the new version minus that of the old" in capsys.readouterr().out
+    scores = farout.adapters.ONNX("margin.onnx").score(farout.load("toy").batch([0, 1]))
+    assert scores.shape == (2,)
+
+
+@pytest.mark.slow
+def test_own_parts_run_in_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in (NETWORKS, DATASETS, shifts):
+        monkeypatch.setattr(registry, "_makers", dict(registry._makers))
+    plugins = (str(EXAMPLES / "own_parts.py"),)
+    result = farout.run(EXAMPLES / "own_parts.yaml", tmp_path / "out", plugins=plugins)
+    assert not result.outcome.failed
+    assert set(result.table()["detector"]) == {"msp", "knn"}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from farout.adapters.function import FUNCTIONS, Function
 from farout.core import Detector, ImageSet, NotFitted, PostHoc, as_scores
-from farout.data import load
+from farout.data import as_image_set, load
 from farout.detectors.panel import Member, Panel
 from farout.networks import create
 from farout.rng import numpy_generator
@@ -37,12 +37,14 @@ class Problem(AssertionError):
     """What a check found."""
 
 
-def check(detector: Any, images: ImageSet | None = None) -> list[Finding]:
+def check(detector: Any, images: Any = None) -> list[Finding]:
     """Put a detector (an object, a class that can be made without arguments, or a function) through the battery.
 
-    images: inliers to fit and score; the built-in "toy" set if None. Every check gets a fresh, unfitted copy.
+    images: inliers to fit and score, anything that `farout.data.as_image_set` takes; the built-in "toy" set if None.
+    Every check gets a fresh, unfitted copy.
     """
-    train, test = images or load("toy", "train"), images or load("toy")
+    given = None if images is None else as_image_set(images)
+    train, test = given or load("toy", "train"), given or load("toy")
     bench = Bench(Function(detector) if isinstance(detector, FUNCTIONS) else detector, train.limit(TRAIN), _tried(test))
     bench.fresh()  # what is no detector at all is an error, not ten findings
     return [Finding(name, _problem(function, bench)) for name, function in CHECKS.items()]
@@ -83,7 +85,7 @@ class Bench:
     def score_these(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
         """Its scores of the very images given, as float64."""
         with torch.no_grad():
-            return as_scores(detector.score(images), len(images), detector.name)
+            return as_scores(detector.score(images), len(images), detector.name, detector)
 
 
 def one_score_per_image(bench: Bench) -> None:

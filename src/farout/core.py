@@ -17,6 +17,7 @@ from torch import Tensor
 from farout import rng
 from farout.describe import own_identity
 from farout.identity import canonical, digest, digest_arrays
+from farout.user_code import defined_at
 
 if TYPE_CHECKING:
     from farout.networks.network import Network
@@ -30,6 +31,11 @@ SHIFTED_AT_ONCE = 2**18
 def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
     """The consecutive slices of at most `size` that cover `range(total)`."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def parts(rows: Tensor, size: int) -> Sequence[Tensor]:
+    """The rows, at most `size` at a time; what fits is not split, so that a trace of it holds for any batch."""
+    return (rows,) if len(rows) <= size else rows.split(size)
 
 
 class NotFitted(RuntimeError):
@@ -385,17 +391,27 @@ class Shift(ABC):
         return {"name": self.name, "version": self.version, **self.params, **own_identity(self)}
 
 
-def as_scores(scores: Any, expected: int, who: str) -> NDArray[np.float64]:
-    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing."""
+def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
+    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing.
+
+    by: the detector or function that gave it; of a user's, the error names the line.
+    """
     if isinstance(scores, Tensor):
         scores = scores.detach().cpu()
         scores = (scores.double() if scores.is_floating_point() else scores).numpy()
     array = np.asarray(scores)
     if array.shape != (expected,):
-        raise ValueError(f"{who} returned scores of shape {array.shape} for {expected} images, expected ({expected},)")
+        raise ValueError(
+            f"{who}{_score_of(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
+        )
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TypeError(f"{who} returned {array.dtype} scores, expected real numbers")
+        raise TypeError(f"{who}{_score_of(by)} returned {array.dtype} scores, expected real numbers")
     return np.asarray(array, dtype=np.float64)
+
+
+def _score_of(by: Any) -> str:
+    """Where the user's code stands that scored."""
+    return defined_at(by, "score" if hasattr(type(by), "score") else "")
 
 
 def finite(scores: Scores, stress: str) -> Scores:
@@ -419,19 +435,25 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
         raise TypeError(f"expected images [B, C, H, W], got {type(images).__name__} ({error})") from error
     if tensor.numel() == 0 and len(tensor):
         raise ValueError(f"expected images of at least one pixel, got shape {tuple(tensor.shape)}")
-    if tensor.ndim != 4 or tensor.shape[1] not in (1, 3):
-        last = "; channels come first: .permute(0, 3, 1, 2)" if tensor.ndim == 4 and tensor.shape[3] in (1, 3) else ""
-        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {tuple(tensor.shape)}{last}")
-    if not tensor.is_floating_point():
-        raise TypeError(f"expected float images in [0, 1], got {tensor.dtype}; divide 8-bit images by 255")
+    check_images(tuple(tensor.shape), str(tensor.dtype), tensor.is_floating_point())
     tensor = tensor.to(device=device, dtype=torch.float32)
     if tensor.numel():
         low, high = tensor.aminmax()
         if not (low >= -1e-3 and high <= 1 + 1e-3):
             bad = int(tensor.isnan().sum())
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
-            raise ValueError(f"expected images in [0, 1], got {got}")
+            hint = "; images are normalized by farout.Network(module, mean=…, std=…), not before" if low < -1e-3 else ""
+            raise ValueError(f"expected images in [0, 1], got {got}{hint}")
     return tensor
+
+
+def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
+    """An error where data of this shape and type are no float images [B, C, H, W]."""
+    if len(shape) != 4 or shape[1] not in (1, 3):
+        last = "; channels come first: .permute(0, 3, 1, 2)" if len(shape) == 4 and shape[3] in (1, 3) else ""
+        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{last}")
+    if not floating:
+        raise TypeError(f"expected float images in [0, 1], got {dtype}; divide 8-bit images by 255")
 
 
 def as_device(device: str | torch.device) -> torch.device:

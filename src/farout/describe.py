@@ -97,6 +97,12 @@ def describe_function(function: object) -> Json | None:
     return None
 
 
+def describe_maker(maker: Any) -> Json:
+    """What a class or function of the user's is that makes things; where it cannot be told, no other is the same."""
+    code = code_of(maker) if isinstance(maker, type) else describe_function(maker)
+    return unknown_code(maker) if code is None else code
+
+
 def describe_held(attributes: Mapping[str, object]) -> Json | None:
     """What an object holds, where modules, arrays, data, functions and objects of the user's are told; else None."""
     held = {}
@@ -158,7 +164,7 @@ def token_of(thing: object) -> str:
 
 
 @lru_cache(maxsize=64)
-def unknown_code(cls: type) -> str:
+def unknown_code(cls: type | FunctionType) -> str:
     """What stands for code that cannot be told: good in this process only, so that nothing is reused."""
     warnings.warn(
         f"what {cls.__qualname__} is cannot be told from its source and what it holds, so its results are not reused "

@@ -13,6 +13,7 @@ from torch import Tensor
 from farout import rng
 from farout.adapters.function import FUNCTIONS, name_of
 from farout.core import Detector, ImageSet, PostHoc, as_images, as_scores, chunks
+from farout.data.inputs import as_image_set, is_images
 from farout.data.scenes.scene import Scenes
 from farout.detectors.member import Member
 from farout.detectors.panel import Panel
@@ -23,9 +24,6 @@ from farout.search.walk import CHAINS
 from farout.variations.variation import Variation
 
 Array = NDArray[np.float64]
-Base = ImageSet | Tensor | NDArray[Any] | Scenes | int
-"""What can be varied."""
-Inliers = ImageSet | Tensor | NDArray[Any]
 
 
 class Opponent(NamedTuple):
@@ -38,9 +36,9 @@ class Opponent(NamedTuple):
     device: torch.device | None
     """Where it wants its data, if it says so."""
 
-    def scores_of(self, inliers: Inliers, device: torch.device) -> Array:
+    def scores_of(self, inliers: Any, device: torch.device) -> Array:
         """Its scores of a set or of data [N, ...]."""
-        data = inliers if isinstance(inliers, ImageSet) else as_data(inliers, "inliers")
+        data = as_inputs(inliers, "inliers")
         batches = iter(data) if isinstance(data, ImageSet) else (data[part] for part in chunks(len(data)))
         return np.concatenate([np.empty(0), *(self.score(batch.to(device)) for batch in batches)])
 
@@ -53,7 +51,7 @@ def opponent(detector: Any) -> Opponent:
 
     def score(data: Tensor) -> Array:
         with torch.no_grad():
-            return as_scores(ask(data), len(data), name)
+            return as_scores(ask(data), len(data), name, detector)
 
     if isinstance(detector, Member):
         return Opponent(name, score, detector.panel.validation.get(name), detector.panel.network.device)
@@ -115,16 +113,10 @@ def bases(variation: Variation, base: Any) -> Bases:
     """What is varied, checked, and the variation fit for it."""
     if not variation.conditional:
         return Bases(variation, _count(variation, base), _nothing, None)
-    if isinstance(base, ImageSet):
-        variation = variation.suited(base.shape)
-        ready = Bases(variation, len(base), lambda places: variation.base(base, places.numpy()), None)
-    elif isinstance(base, Scenes):
+    if isinstance(base, Scenes):
         ready = Bases(variation, len(base), base.__getitem__, None)
     else:
-        data = _varied(variation, base)
-        ready = Bases(
-            variation.suited(tuple(data.shape[1:])), len(data), lambda at: data[at.to(data.device)], data.device
-        )
+        ready = _varied(variation, base)
     if not ready.total:
         raise ValueError("base is empty: a search needs at least one base")
     return ready
@@ -142,23 +134,30 @@ def _nothing(places: Tensor) -> None:
     return None
 
 
-def _varied(variation: Variation, base: Any) -> Tensor:
-    """Bases as a tensor. Variations of farout's own read images, others whatever they like."""
+def _varied(variation: Variation, base: Any) -> Bases:
+    """Images, or other data. Variations of farout's own read images, others whatever they like."""
     if isinstance(base, int | np.integer):
         raise TypeError(f"{variation.name} varies a base: give images or other data, got the number {base}")
-    data = as_data(base, "base")
+    data = as_inputs(base, "base")
+    if isinstance(data, ImageSet):
+        images, variation = data, variation.suited(data.shape)
+        return Bases(variation, len(images), lambda places: variation.base(images, places.numpy()), None)
     users = all(is_users(type(part)) for part in variation.parts)
-    return data if users or data.ndim != 4 else as_images(data, data.device)
+    rows = data if users or data.ndim != 4 else as_images(data, data.device)
+    return Bases(variation.suited(tuple(rows.shape[1:])), len(rows), lambda at: rows[at.to(rows.device)], rows.device)
 
 
-def as_data(given: Any, what: str) -> Tensor:
-    """Data [N, ...] as a tensor of finite floats; what has the shape of images is float32."""
-    if isinstance(given, str):
-        raise TypeError(f"{what}: expected a set or data, got {given!r}; farout.load reads sets by name")
+def as_inputs(given: Any, what: str) -> ImageSet | Tensor:
+    """Images as a set where their type says that they are images; other data [N, ...] as a tensor of finite floats.
+
+    What has the shape of images is float32.
+    """
+    if is_images(given) or getattr(given, "dtype", None) in (torch.uint8, np.uint8):
+        return as_image_set(given, what=what)
     try:
-        data = torch.as_tensor(given)
+        data = torch.as_tensor(np.array(given) if isinstance(given, np.ndarray) else given)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{what}: expected a farout.ImageSet, a tensor or an array, got {got(given)}") from None
+        raise TypeError(f"{what}: expected images or other data [N, ...], got {got(given)}") from None
     if not data.is_floating_point():
         raise TypeError(f"{what}: expected floats (images in [0, 1]), got {data.dtype}; divide 8-bit images by 255")
     if not data.ndim:

@@ -11,26 +11,62 @@ from typing import Any
 from farout.identity import digest
 from farout.registry import unknown
 
+_named: dict[Path, ModuleType] = {}
+"""The files that the user has named."""
+
 
 def load_plugin(path: Path) -> ModuleType:
-    """Import a Python file; what it registers is known from then on. The same file is imported once."""
+    """Import a Python file; what it registers is known from then on.
+
+    The same file is imported once, also where another plugin imports it by its name: `import mine`.
+    """
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise ValueError(f"no such plugin: {path}; expected a Python file")
+    if path not in _named:
+        _named[path] = _imported(path) or _import(path)
+    return _named[path]
+
+
+def is_named(path: Path) -> bool:
+    """Has the user named this file, so that its code may run?"""
+    return path.resolve() in _named
+
+
+def _imported(path: Path) -> ModuleType | None:
+    """The module of this file, where another plugin has imported it."""
+    for name, module in list(sys.modules.items()):
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        if file and name != "__main__" and Path(file).name == path.name and Path(file).resolve() == path:
+            return module
+    return None
+
+
+def _import(path: Path) -> ModuleType:
     name = f"farout_plugin_{path.stem}_{digest(str(path))[:8]}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        if str(path.parent) not in sys.path:  # a plugin may import files beside it
-            sys.path.append(str(path.parent))
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    if str(path.parent) not in sys.path:  # a plugin may import files beside it
+        sys.path.append(str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    names = [name, path.stem] if _stands_for(path) else [name]
+    sys.modules.update(dict.fromkeys(names, module))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        for known in names:
+            sys.modules.pop(known, None)
+        raise
+    return module
+
+
+def _stands_for(path: Path) -> bool:
+    """Would `import stem` import this file, and nothing else?"""
+    if path.stem in sys.modules or not path.stem.isidentifier():
+        return False
+    found = importlib.util.find_spec(path.stem)
+    return bool(found and found.origin and Path(found.origin).resolve() == path)
 
 
 def named_object(reference: str) -> Any:

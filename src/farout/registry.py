@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class UnknownName(KeyError, ValueError):
@@ -18,20 +21,28 @@ class UnknownName(KeyError, ValueError):
         return str(self.args[0])
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    """The error for an unknown name: what was got, the nearest known name, all known names."""
+def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str, str] = _NONE) -> UnknownName:
+    """The error for an unknown name: what was got, the nearest known name, all known names.
+
+    aliases: what else the field calls known names.
+    """
     known = sorted(known)
+    alias = aliases.get(str(name).lower().replace("-", "_").replace(" ", "_"))
     begun = [one for one in known if len(str(name)) > 1 and one.startswith(str(name))]
-    nearest = begun or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    called = [alias] if alias in known else begun
+    nearest = called or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
 
 
 class Registry(Generic[T]):
-    """The things of one family by name: classes or functions that make them."""
+    """The things of one family by name: classes or functions that make them.
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    aliases: what else the field calls them; an error suggests the name, and no alias is one.
+    """
+
+    def __init__(self, kind: str, aliases: Mapping[str, str] = _NONE) -> None:
+        self.kind, self.aliases = kind, aliases
         self._makers: dict[str, Callable[..., T]] = {}
 
     def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
@@ -39,10 +50,7 @@ class Registry(Generic[T]):
 
         def add(maker: Callable[..., T]) -> Callable[..., T]:
             known = self._makers.get(name)
-            if known is not None and (known.__module__, known.__qualname__) != (
-                maker.__module__,
-                maker.__qualname__,
-            ):
+            if known is not None and _place(known) != _place(maker):
                 raise ValueError(f"{self.kind} name {name!r} is taken by {known.__qualname__}; choose another name")
             self._makers[name] = maker
             return maker
@@ -53,7 +61,7 @@ class Registry(Generic[T]):
         if name not in self._makers:
             load_entry_points()
         if name not in self._makers:
-            raise unknown(self.kind, name, self._makers)
+            raise unknown(self.kind, name, self._makers, self.aliases)
         return self._makers[name]
 
     def __contains__(self, name: object) -> bool:
@@ -82,6 +90,12 @@ class Registry(Generic[T]):
         except (TypeError, AttributeError, OverflowError) as error:
             values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
             raise TypeError(f"{self.kind} {name!r} cannot be had with {values or 'its defaults'}: {error}") from error
+
+
+def _place(maker: Callable[..., Any]) -> tuple[str, str]:
+    """Where a class or function is defined: the same file imported again defines the same."""
+    module = sys.modules.get(maker.__module__)
+    return str(getattr(module, "__file__", None) or maker.__module__), maker.__qualname__
 
 
 def _required(parameter: inspect.Parameter) -> bool:

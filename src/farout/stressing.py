@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from farout.adapters.function import FUNCTIONS, Function
-from farout.core import Detector, ImageSet, NotFitted
+from farout.core import Detector, NotFitted
+from farout.data.inputs import as_image_set, is_images
 from farout.detectors.panel import Member, Panel
 from farout.protocols import PROTOCOLS, check
 from farout.result import Result, run
@@ -21,15 +22,14 @@ from farout.study.subjects import ImageSubject, PanelSubject, Subject
 from farout.watch import watching
 from farout.watcher import Watcher
 
-Images = ImageSet | str | Path
 EVERYWHERE = ("noise", "toy")
 """Outlier sets for inliers that bring none of their own: they need no download."""
 
 
 def stress(
     detector: Detector | Panel | Callable[[Tensor], Any],
-    inliers: Images,
-    outliers: Images | Sequence[Images] | None = None,
+    inliers: Any,
+    outliers: Any = None,
     *,
     protocols: str | Sequence[str] = "all",
     budget: Budget = "quick",
@@ -40,15 +40,15 @@ def stress(
     detector: a `Detector`, a `Panel` (all its members at the price of one), or a function from images [B, C, H, W] in
         [0, 1] to scores, larger = more outlying.
     inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a panel that is
-        fitted already stays as it is); or an `ImageSet`, an .npz file or a folder: the detector is used as it is.
-    outliers: one or several of the same; by default the outliers that come with the inliers, else built-in ones.
+        fitted already stays as it is); or images of yours, anything that `farout.data.as_image_set` takes: the detector
+        is used as it is.
+    outliers: the same, or a list of several sets; by default those that come with the inliers, else built-in ones.
     protocols: "all" (those that can be had with these inliers) or names; budget: "quick", "standard" or "full".
     out: a folder that keeps the results.
     """
     if isinstance(detector, FUNCTIONS):
         detector = Function(detector)
     detector = _checked(detector)
-    _check_images(inliers, outliers)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
     names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
@@ -58,11 +58,12 @@ def stress(
         raise ValueError(f"protocols is empty; give one or more of {', '.join(PROTOCOLS.names())}")
     forget_loaded()
     spec: InliersSpec | None = None
-    if isinstance(inliers, ImageSet):
-        source = Inliers(None, None, LiveImages(inliers))
-    else:
+    if isinstance(inliers, str | Path):
         spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
         source = inliers_from(spec, budget)
+    else:
+        inliers = as_image_set(inliers, what="inliers")
+        source = Inliers(None, None, LiveImages(inliers))
     trial = Trial(0, source, _outliers(outliers, inliers, spec))
     study = Study("stress", [trial], [ProtocolSpec(name=name) for name in names], budget)
     study.check()
@@ -83,24 +84,12 @@ def _checked(detector: object) -> Detector | Panel:
     return detector
 
 
-def _check_images(inliers: object, outliers: object) -> None:
-    several = list(outliers) if isinstance(outliers, Sequence) and not isinstance(outliers, str) else [outliers]
-    for what, images in [("inliers", inliers), *(("outliers", item) for item in several if outliers is not None)]:
-        if not isinstance(images, ImageSet | str | Path):
-            raise TypeError(
-                f"{what}: expected a farout.ImageSet, a name or a path, got {type(images).__name__}; "
-                "farout.ImageSet.from_arrays(images) makes a set of an array"
-            )
-
-
-def _outliers(
-    outliers: Images | Sequence[Images] | None, inliers: Images, spec: InliersSpec | None
-) -> dict[str, ImageSource]:
+def _outliers(outliers: Any, inliers: Any, spec: InliersSpec | None) -> dict[str, ImageSource]:
     if outliers is None:
         own = spec.test.name if spec else getattr(inliers, "name", None)
         others = [DataSpec(name=name) for name in EVERYWHERE if name != own]
         return outliers_from((spec and own_outliers(spec.test)) or others)
-    given = [outliers] if isinstance(outliers, ImageSet | str | Path) else list(outliers)
+    given = list(outliers) if isinstance(outliers, list | tuple) and not is_images(outliers) else [outliers]
     if not given:
         raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
     sources: dict[str, ImageSource] = {}
@@ -112,11 +101,12 @@ def _outliers(
     return sources
 
 
-def _outlier(images: Images) -> dict[str, ImageSource]:
+def _outlier(images: Any) -> dict[str, ImageSource]:
     """One outlier set by its label."""
-    if isinstance(images, ImageSet):
-        return {images.name: LiveImages(images)}
-    return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
+    if isinstance(images, str | Path):
+        return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
+    found = as_image_set(images, what="outliers")
+    return {found.name: LiveImages(found)}
 
 
 def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> list[Subject]:

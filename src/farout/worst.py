@@ -14,7 +14,7 @@ from torch import Tensor
 
 from farout.core import Detector, as_device, chunks
 from farout.detectors.panel import Panel
-from farout.given import Base, Bases, Inliers, Opponent, bases, got, opponent, standard
+from farout.given import Bases, Opponent, bases, got, opponent, standard
 from farout.registry import Registry
 from farout.search.catalog import SEARCHES
 from farout.search.objective import decoded, objective
@@ -68,9 +68,9 @@ class Found:
 def worst_case(
     detector: Detector | Panel | Callable[[Tensor], Any],
     variation: str | Variation,
-    base: Base,
+    base: Any,
     *,
-    inliers: Inliers | None = None,
+    inliers: Any = None,
     method: str | Search = "mh",
     steps: int = 2_000,
     seed: int = 0,
@@ -85,10 +85,10 @@ def worst_case(
         score each; larger scores are more outlying. It is asked about 64 at a time.
     variation: one of `farout.variations.names()`, or an object: `farout.variations.create("affine", rotation=(-9, 9))`,
         or one of your own class, a `farout.Variation` that may decode to anything the detector reads.
-    base: what is varied, a chain each: an `ImageSet`, or floats [N, ...], images in [0, 1]; of a variation that needs
-        no base (a generator's latent), the number of chains.
-    inliers: a set, or data [N, ...], whose scores standardize the search: their standard deviation is its unit of
-        temperature. By default the validation scores of a fitted panel; without any, the scores of random variations
+    base: what is varied, a chain each: images (anything that `farout.data.as_image_set` takes), or other floats
+        [N, ...]; of a variation that needs no base (a generator's latent), the number of chains.
+    inliers: images, or other data [N, ...], whose scores standardize the search: their standard deviation is its unit
+        of temperature. By default the validation scores of a fitted panel; without any, the scores of random variations
         of the first bases, which often spread wider and make the search less greedy.
     method: one of `farout.search.names()`, "mh" as published; or an object: `farout.search.create("mh", sigma=0.05)`.
     steps: of every chain; one of "mh" asks the detector once. seed: the same seed takes the same paths.

@@ -18,7 +18,7 @@ def crowd(images):
 
 
 def test_adapters_are_listed_with_a_line_each() -> None:
-    answer = CliRunner().invoke(app, ["list", "adapters"])
+    answer = CliRunner().invoke(app, ["list", "adapters"], env={"COLUMNS": "200"})
     assert answer.exit_code == 0
     lines = [line.split(maxsplit=1) for line in answer.output.splitlines() if not line.startswith(" ")]
     assert [name for name, _ in lines] == ["estimator", "function", "http", "onnx"]

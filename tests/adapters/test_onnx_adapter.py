@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from onnx_files import write_onnx
 
 import farout
 from farout.adapters import ONNX
 from farout.describe import describe
 from farout.registry import UnknownName
+from onnx_files import write_onnx
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

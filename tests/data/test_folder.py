@@ -91,7 +91,8 @@ def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
 
 def test_sizes_differ(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.png": png(9, 4), "b.png": png(9, 4), "c.png": png(9, 6)})
-    with pytest.raises(ValueError, match=r"2 sizes: 4×4 \(2\), 6×6 \(1\); pass side="):
+    how = r"bring them to one with side: in Python .*side=4.* in a study .*options: {side: 4}"
+    with pytest.raises(ValueError, match=rf"2 sizes: 4×4 \(2\), 6×6 \(1\); {how}"):
         _ = FolderSet(folder).shape
     assert FolderSet(folder, side=5).batch([0, 2]).shape == (2, 3, 5, 5)
 

@@ -106,7 +106,7 @@ def test_an_unknown_member_is_answered_with_the_nearest() -> None:
         (torch.zeros(5, 8, 8), ValueError, r"got shape \(5, 8, 8\)"),
         (torch.zeros(8, 8), ValueError, r"got shape \(8, 8\)"),
         (torch.zeros(2, 8, 8, 3), ValueError, r"1 or 3 channels, got shape \(2, 8, 8, 3\)"),
-        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), TypeError, "got torch.uint8; divide 8-bit images by 255"),
+        (torch.zeros(2, 3, 8, 8, dtype=torch.int64), TypeError, "got torch.int64; divide 8-bit images by 255"),
         (torch.full((2, 3, 8, 8), 255.0), ValueError, "got values from 255 to 255"),
         (torch.full((2, 3, 8, 8), -0.5), ValueError, "got values from -0.5 to -0.5"),
         (torch.full((2, 3, 8, 8), torch.nan), ValueError, "got 384 NaN"),
@@ -131,11 +131,11 @@ def test_color_images_do_not_pass_a_grey_network() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (lambda n: torch.zeros(n, 1), ValueError, r"answering returned scores of shape \(7, 1\) for 7 images"),
-        (lambda n: torch.zeros(n - 1), ValueError, r"answering returned scores of shape \(6,\) for 7 images"),
+        (lambda n: torch.zeros(n, 1), ValueError, r"answering .*returned scores of shape \(7, 1\) for 7 images"),
+        (lambda n: torch.zeros(n - 1), ValueError, r"answering .*returned scores of shape \(6,\) for 7 images"),
         (lambda n: 0.5, ValueError, r"shape \(\) for 7 images, expected \(7,\)"),
-        (lambda n: torch.zeros(n, dtype=torch.bool), TypeError, "answering returned bool scores"),
-        (lambda n: torch.zeros(n, dtype=torch.complex64), TypeError, "answering returned complex64 scores"),
+        (lambda n: torch.zeros(n, dtype=torch.bool), TypeError, r"answering .*returned bool scores"),
+        (lambda n: torch.zeros(n, dtype=torch.complex64), TypeError, r"answering .*returned complex64 scores"),
     ],
 )
 def test_what_is_no_score_is_refused(answer: Any, error: type[Exception], message: str) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from farout import ImageSet, Network
 from farout.data.splits import divide, official
+from farout.networks import create
 from farout.study.spec import DataSpec, NetworkSpec, ProtocolSpec, StudySpec, TrainSpec
 
 LEAST: dict[str, Any] = {"inliers": "toy", "detectors": ["msp"]}
@@ -89,6 +90,23 @@ def test_inliers_may_be_written_short(tmp_path: Path, given: Any, meant: dict[st
 def test_a_detector_may_be_written_short(tmp_path: Path, given: Any, name: str, label: Any, params: Any) -> None:
     (detector,) = read(tmp_path, {**LEAST, "detectors": [given]}).detectors
     assert (detector.name, detector.label, detector.params) == (name, label, params)
+
+
+@pytest.mark.parametrize("mean", [0.5, [0.4, 0.5, 0.6]])
+def test_a_normalizer_is_one_number_or_one_per_channel(tmp_path: Path, mean: Any) -> None:
+    given = {"name": "lenet", "train": {}, "mean": mean, "std": 0.25}
+    (network,) = read(tmp_path, {**LEAST, "networks": [given]}).networks
+    assert (network.mean, network.std) == (tuple(mean) if isinstance(mean, list) else mean, 0.25)
+    assert NetworkSpec.model_validate_json(network.model_dump_json()) == network
+    made = create("lenet", 4, 32, mean=network.mean, std=network.std)
+    assert made.mean.flatten().tolist() == pytest.approx(mean if isinstance(mean, list) else [0.5] * 3)
+
+
+def test_a_network_takes_no_key_that_nobody_reads(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"unknown key in network: 'wights'. Did you mean 'weights'\?"):
+        read(tmp_path, {**LEAST, "networks": [{"name": "lenet", "wights": "a.pt"}]})
+    given = {"name": "of_a_plugin", "width": 3, "train": {}}
+    assert read(tmp_path, {**LEAST, "networks": [given]}).networks[0].params == {"width": 3}
 
 
 def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:

@@ -198,10 +198,13 @@ def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp
         ({"detectors": [{"name": "knn", "k": 101}]}, "knn: k=101 needs at least that many training images, got 100"),
         ({"detectors": [{"name": "knn", "k": 0}]}, "detector knn with {'k': 0}: k must be"),
         ({"detectors": [{"name": "ebo", "temperature": "hot"}]}, "detector ebo with {'temperature': 'hot'}: "),
-        ({"detectors": ["knn"], "inliers": {"test": SMALL["test"]}}, "knn must be fitted, and the inliers have no"),
+        (
+            {"detectors": ["knn"], "inliers": {"test": SMALL["test"]}},
+            "knn must be fitted, and the inliers have no train split; give both splits: inliers: {train: …, test: …}",
+        ),
         (
             {"networks": [{"name": "lenet", "train": {}}], "inliers": {"test": SMALL["test"]}},
-            "network 'lenet' is to be trained, but the inliers have no train split",
+            "is to be trained, but the inliers have no train split; give both splits: inliers: {train: …, test: …}",
         ),
         ({"outliers": ["noise", "noise"]}, "two outlier sets are called 'noise'; give each a label:"),
         ({"outliers": [{"name": "noise", "label": "mean"}]}, "an outlier set cannot be called 'mean'"),
@@ -212,7 +215,11 @@ def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp
         ),
         ({"detectors": ["msp", {"name": "mls", "label": "msp"}]}, "two detectors on 'lenet' are called 'msp'"),
         ({"detectors": ["knn", "knn"]}, "names knn twice"),
-        ({"inliers": "noise:test"}, "expected at least 2 classes"),
+        (
+            {"networks": [{"name": "lenet", "train": {}}], "inliers": {"train": "noise:test", "test": SMALL["test"]}},
+            "network 'lenet' is to be trained, and the images of noise have no labels",
+        ),
+        ({"inliers": "noise:test"}, "have no labels that would tell how many classes it knows: give classes: 10"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_said_at_once(ready: Any, change: dict[str, Any], said: str) -> None:

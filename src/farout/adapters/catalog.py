@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar
 
+from farout import aliases
 from farout.core import Detector, PostHoc
 from farout.detectors.catalog import catalog
 from farout.registry import Registry, UnknownName, unknown
 
-ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter")
+ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter", aliases.ADAPTERS)
 """Names -> classes that make a detector of somebody else's thing."""
 
 Larger = Literal["outlying", "inlying"]
@@ -29,7 +30,8 @@ def home(name: str) -> Registry[PostHoc | Detector]:
         catalog[name]
     except UnknownName:
         if name not in ADAPTERS:
-            raise unknown("detector", name, [*catalog.names(), *ADAPTERS.names()]) from None
+            others = {**aliases.ADAPTERS, **aliases.DETECTORS}
+            raise unknown("detector", name, [*catalog.names(), *ADAPTERS.names()], others) from None
         return ADAPTERS
     return catalog
 

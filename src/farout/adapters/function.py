@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from farout.adapters.catalog import Larger, adapter, sign_of
 from farout.core import Detector, as_scores
 from farout.describe import describe_function
 from farout.identity import Json
-from farout.plugins import named_object
+from farout.plugins import is_named, named_object
 
 FUNCTIONS = (FunctionType, MethodType, partial)
 """What counts as a plain function."""
@@ -53,7 +52,7 @@ class Function(Detector):
         scores = self.function(images)
         if isinstance(scores, Tensor) and scores.requires_grad and scores.shape == (len(images),):
             return self.sign * scores.double()
-        return self.sign * torch.from_numpy(as_scores(scores, len(images), self.name))
+        return self.sign * torch.from_numpy(as_scores(scores, len(images), self.name, self.function))
 
     def identity(self) -> Json | None:
         """The function's source, what it reads from outside and is bound to; None where that is out of reach."""
@@ -64,8 +63,7 @@ class Function(Detector):
 def _loaded(of: str) -> Any:
     """What "file.py:name" stands for in a plugin; a study may come from anybody, so its word alone runs no code."""
     path = Path(of.rpartition(":")[0]).resolve()
-    plugins = (module for name, module in sys.modules.items() if name.startswith("farout_plugin_"))
-    if path.suffix == ".py" and str(path) not in [module.__file__ for module in plugins]:
+    if path.suffix == ".py" and not is_named(path):
         raise ValueError(
             f"{of} is code, which runs only if you name its file: farout run … --plugin {shlex.quote(str(path))}"
         )

@@ -34,7 +34,7 @@ class ONNX(Detector):
     It takes float32 images [B, C, H, W] in [0, 1] and gives scores [B] or [B, 1]; where its batch dimension is fixed,
     batches are filled up and the answer is cut.
 
-    path: the file, weights included. output: which output the scores are, where it has several.
+    path: the file, weights included. output: which output the scores are, where it has several and none is "score".
     larger: what a larger score means, "outlying" or "inlying".
     """
 
@@ -203,6 +203,8 @@ def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
 def _output(session: Any, wanted: str | None, path: Path) -> str:
     """The name of the output that is the scores."""
     outputs = {output.name: output for output in session.get_outputs()}
+    if wanted is None and "score" in outputs:  # beside its p-values, as `Panel.export` writes it
+        wanted = "score"
     if wanted is None and len(outputs) > 1:
         raise ValueError(f"{path.name} has the outputs {', '.join(outputs)}: say with output= which one is the scores")
     if not outputs:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
-from farout.core import Detector, ImageSet, PostHoc, as_images, chunks
-from farout.data import load
+from farout.core import Detector, PostHoc, as_images, chunks
+from farout.data import as_image_set
 from farout.detectors.panel import Member
 from farout.detectors.passes import with_gradients
 from farout.networks.network import Network
@@ -88,28 +87,24 @@ def attack(
     """Attack images and judge what comes of it: `farout.attack("pgd", network, images, labels, epsilon=4 / 255)`.
 
     network: None for an attack on a detector alone that reads images by itself.
-    images: [N, C, H, W] in [0, 1], or an `ImageSet` or its name, which brings its labels along.
+    images: anything that `farout.data.as_image_set` takes; a set, its name or a data set bring their labels along.
     detector: a fitted one, for attacks that go against it (adaptive_pgd, score_pgd): `panel["knn"]`.
     What is random depends on the seed and on an image's index, so that attacks that differ in a setting can be paired.
     A terminal shows a bar.
     """
     chosen = _chosen(name, params)
     victim = _victim(chosen, network, detector)
-    if isinstance(images, str | Path):
-        images = load(images)
-    if isinstance(images, ImageSet):
-        labels = images.labels if labels is None else labels
-    else:
-        images = as_images(images)
-    targets = _labels(labels, len(images), victim.classes, chosen)
+    given = as_image_set(images, channels=network.channels if network else 3)
+    if labels is None and chosen.against != "detector":
+        labels = given.labels
+    targets = _labels(labels, len(given), victim.classes, chosen)
     parts = []
     with watching() as bar:
-        bar.total(len(images) * chosen.passes(victim.classes))
-        for part in chunks(len(images)):
+        bar.total(len(given) * chosen.passes(victim.classes))
+        for part in chunks(len(given)):
             order = range(part.start, part.stop)
-            batch = images.batch(order) if isinstance(images, ImageSet) else images[part]
             follow = partial(bar.advance, title=chosen.label)
-            parts.append(attacked(chosen, victim, batch, targets[part], order, seed, follow))
+            parts.append(attacked(chosen, victim, given.batch(order), targets[part], order, seed, follow))
     return Attacked.joined(parts)
 
 

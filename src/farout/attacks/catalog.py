@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from farout import aliases
 from farout.attacks.attack import Attack
 from farout.registry import Registry
 
-ATTACKS: Registry[Attack] = Registry("attack")
+ATTACKS: Registry[Attack] = Registry("attack", aliases.ATTACKS)

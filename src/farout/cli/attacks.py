@@ -14,6 +14,7 @@ from farout.cli.options import (
     Plugins,
     Workers,
     load_plugins,
+    numbers,
     plugin_paths,
     settings,
     worker_count,
@@ -29,10 +30,14 @@ def attack(
         Path | None, typer.Option(help="Its weights: .safetensors or .pt.", show_default="pretrained ones")
     ] = None,
     mean: Annotated[
-        list[float] | None,
-        typer.Option(help="Of pixels; once for each channel.", show_default="0.5, or the pretrained weights' own"),
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Normalizer of pixels, one for each channel or one for all: 0.485,0.456,0.406.",
+            show_default="0.5, or the pretrained weights' own",
+        ),
     ] = None,
-    std: Annotated[list[float] | None, typer.Option(help="Likewise.", show_default="likewise")] = None,
+    std: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Likewise.", show_default="likewise")] = None,
     classes: Annotated[
         int | None, typer.Option(min=2, help="How many the network tells apart.", show_default="those of INPUT")
     ] = None,
@@ -66,7 +71,7 @@ def attack(
         name, settings(set_, "--set"),
         {"name": images, "split": split, "limit": limit, "options": settings(option, "--option")}, seed,
         {"name": network, "weights": str(weights) if weights else None, "pretrained": weights is None,
-         "mean": mean or None, "std": std or None, "classes": classes, "side": side},
+         "mean": numbers(mean, "--mean"), "std": numbers(std, "--std"), "classes": classes, "side": side},
     )  # fmt: skip
     with stoppable(), watching() as bar:
         facts = write(

@@ -14,6 +14,7 @@ from typing import NoReturn
 import typer
 
 from farout.interrupts import exit_code
+from farout.user_code import raised_at
 
 PATIENCE = 2.0
 """Seconds that threads have to end."""
@@ -35,13 +36,14 @@ def leave(code: int) -> NoReturn:
 
 
 def message(error: Exception) -> str:
-    """Return what is said of an error: its own words, or for one that nobody foresaw its type and where it arose."""
-    if isinstance(error, ValueError | OSError | ImportError) and str(error):
-        return str(error)
+    """Return the words of an error and the user's line it came from; of one that nobody foresaw also its type."""
+    place, foreseen = raised_at(error), isinstance(error, ValueError | OSError | ImportError | TypeError | RuntimeError)
+    if foreseen and not isinstance(error, RecursionError) and str(error):
+        return f"{error}{place}"
     last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{last.filename}, line {last.lineno}"
-    foreseen = isinstance(error, TypeError | RuntimeError) and not isinstance(error, RecursionError) and str(error)
-    return str(error) if foreseen else f"{type(error).__name__}: {str(error) or 'without a word'} ({place})"
+    return (
+        f"{type(error).__name__}: {str(error) or 'without a word'}{place or f' ({last.filename}, line {last.lineno})'}"
+    )
 
 
 @contextmanager
@@ -59,9 +61,8 @@ def users_code() -> Iterator[None]:
     """Whatever goes wrong in a file of the user's is bad usage, and no trouble of ours."""
     try:
         yield
-    except (ValueError, OSError):
-        raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = "" if isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
-        raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}{place}") from error
+        place = "" if isinstance(error, SyntaxError) else raised_at(error)
+        if isinstance(error, ValueError | OSError) and not place:  # of ours: no such file
+            raise
+        raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}") from error

@@ -11,6 +11,8 @@ from farout.cli.ending import users_code
 from farout.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from farout.registry import Registry
 
 
@@ -30,25 +32,60 @@ class Family(StrEnum):
 
 def list_(
     family: Annotated[Family, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.", show_default="all")] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Names that studies may use, with a line about each.
+    """Names that studies may use, with a line about each and what else the field calls it; of one of them its
+    parameters, paper and what it reads.
 
-    Example: farout list detectors
+    Example: farout list detectors knn
     """
     load_plugins(plugin)
+    registry = _registry(family)
+    if name is not None:
+        _show(registry, name)
+        return
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, about in _listed(family):
-        table.add_row(f"[bold]{escape(name)}[/bold]", escape(about))
+    table = _table()
+    for known in registry.names():
+        others = ", ".join(alias for alias, of in registry.aliases.items() if of == known)
+        line = (registry[known].__doc__ or "").strip().split("\n")[0]
+        table.add_row(f"[bold]{escape(known)}[/bold]", escape(line), escape(others))
     Console().print(table)
 
 
-def _listed(family: Family) -> list[tuple[str, str]]:
-    """Names of a family with the first line of each one's docstring."""
+def _table() -> Table:
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, show_header=False)
+
+
+def _show(registry: Registry[Any], name: str) -> None:
+    """Print all about one thing."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from farout.cli.details import about, facts, parameters
+
+    maker, table = registry[name], _table()
+    others = ", ".join(alias for alias, of in registry.aliases.items() if of == name)
+    for what, told in [*facts(maker), *([("also called", others)] if others else [])]:
+        table.add_row(what, escape(told))
+    params = _table()
+    for key, default, meaning in parameters(maker):
+        value = f"= {default}" if default else "(required)"
+        params.add_row(f"  [bold]{escape(key)}[/bold]", escape(value), escape(meaning))
+    console = Console()
+    console.print(f"[bold]{escape(name)}[/bold]  {escape(about(maker))}\n")
+    console.print(table)
+    console.print("parameters" if params.row_count else "no parameters")
+    console.print(params)
+
+
+def _registry(family: Family) -> Registry[Any]:
+    """The registry of a family."""
     from farout.adapters import ADAPTERS
     from farout.attacks import ATTACKS
     from farout.data.catalog import DATASETS
@@ -72,8 +109,7 @@ def _listed(family: Family) -> list[tuple[str, str]]:
         "variations": VARIATIONS,
         "searches": SEARCHES,
     }
-    registry = registries[family.value]
-    return [(name, (registry[name].__doc__ or "").strip().split("\n")[0]) for name in registry.names()]
+    return registries[family.value]
 
 
 def check(

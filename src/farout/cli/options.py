@@ -67,6 +67,17 @@ def settings(given: list[str] | None, option: str) -> dict[str, Any]:
     return found
 
 
+def numbers(text: str | None, option: str) -> float | tuple[float, ...] | None:
+    """`0.485,0.456,0.406` as a tuple, `0.5` as a number."""
+    if text is None:
+        return None
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} takes numbers with commas between them, 0.485,0.456,0.406, got {text!r}") from None
+    return values[0] if len(values) == 1 else values
+
+
 def load_plugins(paths: list[Path] | None) -> None:
     """Import the user's files."""
     if paths:

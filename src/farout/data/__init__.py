@@ -4,6 +4,7 @@ from farout.data.arrays import ArraySet, read_npz
 from farout.data.catalog import DATASETS, load, names, outlier_splits
 from farout.data.folder import FileSet, FolderSet
 from farout.data.generated import Generated
+from farout.data.inputs import as_image_set
 
 __all__ = [
     "DATASETS",
@@ -11,6 +12,7 @@ __all__ = [
     "FileSet",
     "FolderSet",
     "Generated",
+    "as_image_set",
     "load",
     "names",
     "outlier_splits",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from farout import aliases
 from farout.core import ImageSet
 from farout.data import array_sets, drawn, file_sets, toy
 from farout.data.arrays import read_npz
@@ -18,7 +19,7 @@ from farout.data.generated import Noise, at_least
 from farout.data.published import read_npy
 from farout.registry import Registry, unknown
 
-DATASETS: Registry[ImageSet] = Registry("data set")
+DATASETS: Registry[ImageSet] = Registry("data set", aliases.DATASETS)
 """Makers of the named sets: `maker(split, **options) -> ImageSet`."""
 
 _MAKERS: list[Callable[..., ImageSet]] = [

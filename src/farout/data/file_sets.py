@@ -132,7 +132,8 @@ def _categories(split: str, part: str, side: int | None, crop: int | None) -> Im
     """Return all categories in one set."""
     if side is None and crop is None:
         raise ValueError(
-            f"mvtec: the categories' images differ in size: give side=, or one category= ({', '.join(CATEGORIES)})"
+            "mvtec: the categories' images differ in size: give side= (in a study options: {side: 224}), or one "
+            f"category= ({', '.join(CATEGORIES)})"
         )
     root, files, labels, defects = _unpacked(_MVTEC), list[str](), list[int](), list[int]()
     for label, category in enumerate(CATEGORIES):

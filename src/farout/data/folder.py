@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +18,7 @@ from farout.core import ImageSet, places
 from farout.data.arrays import OUTLIER, as_floats
 from farout.data.generated import at_least
 from farout.data.pixels import SUFFIXES, Unreadable, decode
+from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
 
@@ -66,7 +66,9 @@ class FileSet(ImageSet):
     def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
         if side := self.side or self.crop:
             return self.channels, side, side
-        width, height = _one_size(self.check().sizes, self.name)
+        if not len(self):
+            raise ValueError(f"{self.name}: no images, so no shape; pass side= for an empty set")
+        width, height = one_size(self.check().sizes.tolist(), self.name)
         return self.channels, height, width
 
     def batch(self, indices: ArrayLike) -> Tensor:
@@ -199,14 +201,3 @@ def _check_crop(sizes: NDArray[np.int64], files: Sequence[str], crop: int, name:
             f"{name}: {len(small):,} of {len(files):,} images are smaller than crop={crop}, such as {files[small[0]]} "
             f"({width}×{height}); give a smaller crop, or remove them"
         )
-
-
-def _one_size(sizes: NDArray[np.int64], name: str) -> tuple[int, int]:
-    counts = Counter((int(width), int(height)) for width, height in sizes)
-    if not counts:
-        raise ValueError(f"{name}: no images, so no shape; pass side= for an empty set")
-    if len(counts) > 1:
-        listed = ", ".join(f"{width}×{height} ({count:,})" for (width, height), count in counts.most_common(5))
-        more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-        raise ValueError(f"{name}: images of {len(counts)} sizes: {listed}{more}; pass side= to bring them to one size")
-    return next(iter(counts))

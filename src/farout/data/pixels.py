@@ -42,6 +42,15 @@ def decode(path: Path, side: int | None, channels: int, crop: int | None = None)
         raise Unreadable(f"{path}: {_reason(error)}") from error
     if crop is not None:
         plain = _middle(plain, crop, path)
+    return _fitted(plain, side, channels)
+
+
+def from_pil(image: Image.Image, side: int | None, channels: int) -> NDArray[np.uint8]:
+    """A Pillow image as uint8 [C, H, W], read as `decode` reads a file."""
+    return _fitted(_plain(image, channels), side, channels)
+
+
+def _fitted(plain: Image.Image, side: int | None, channels: int) -> NDArray[np.uint8]:
     if side is not None and plain.size != (side, side):
         plain = ImageOps.fit(plain, (side, side), Image.Resampling.BILINEAR)
     array = np.asarray(plain)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from farout import aliases
 from farout.core import Detector, PostHoc
 from farout.registry import Registry
 
-catalog: Registry[PostHoc | Detector] = Registry("detector")
+catalog: Registry[PostHoc | Detector] = Registry("detector", aliases.DETECTORS)
 
 D = TypeVar("D", bound=type[PostHoc] | type[Detector])
 

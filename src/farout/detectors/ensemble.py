@@ -34,6 +34,7 @@ class Ensemble(PostHoc):
     name: ClassVar[str] = "ensemble"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "members"})
     kind: Kind = "entropy"
+    """The measure of uncertainty."""
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("entropy", "mutual_information"))

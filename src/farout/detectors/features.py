@@ -30,6 +30,7 @@ class Nearest(PostHoc):
     unit: ClassVar[bool]
     """Are features scaled to length 1?"""
     k: int
+    """Which neighbor counts, or how many do."""
     search: Search = "torch"
 
     def __post_init__(self) -> None:
@@ -73,6 +74,7 @@ class KNN(Nearest):
     name: ClassVar[str] = "knn"
     unit: ClassVar[bool] = True
     k: int = 50
+    """The neighbor whose distance is the score."""
 
     def distance(self, bank: Bank, features: Tensor) -> Tensor:
         return bank.nearest(features, self.k - 1, self.k).squeeze(1)
@@ -95,6 +97,7 @@ class DN2(Nearest):
     name: ClassVar[str] = "dn2"
     unit: ClassVar[bool] = False
     k: int = 2
+    """The neighbors whose distances are averaged."""
     layer: int | str | None = None
     places: Literal["mean", "grid"] = "mean"
 

@@ -32,7 +32,9 @@ class ODIN(PostHoc):
 
     name: ClassVar[str] = "odin"
     temperature: float = 1000.0
+    """T, by which logits are divided."""
     epsilon: float = 0.0014
+    """Step of the perturbation, of pixels in [0, 1]."""
     variant: Variant = "paper"
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from farout.core import Activations, PostHoc, Split
+from farout.core import Activations, PostHoc, Split, parts
 from farout.detectors.catalog import register
 from farout.detectors.checks import Variant, check_classes, check_count, check_finite, check_variant
 from farout.detectors.neighbours import unit
@@ -29,6 +29,7 @@ class ViM(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head"})
     fits_on: ClassVar[Split | None] = "train"
     dim: int | None = None
+    """Dimensions of the principal subspace."""
     variant: Variant = "paper"
 
     OPENOOD_DIM: ClassVar[int] = 256
@@ -115,6 +116,7 @@ class NNGuide(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
     k: int = 100
+    """The neighbors whose products with the image are averaged."""
     seed: int = 0
     variant: Variant = "paper"
 
@@ -142,8 +144,7 @@ class NNGuide(PostHoc):
         return self
 
     def score(self, activations: Activations) -> Tensor:
-        parts = unit(activations.features).split(self.ROWS)
-        products = (part @ self.fitted("bank").T for part in parts)
+        products = (part @ self.fitted("bank").T for part in parts(unit(activations.features), self.ROWS))
         guidance = torch.cat([product.topk(self.k, dim=1, sorted=False).values.mean(1) for product in products])
         return -activations.logits.double().logsumexp(1) * guidance
 

@@ -48,6 +48,7 @@ class MDSLayers(PostHoc):
     fits_on: ClassVar[Split | None] = "train"
     supervised: ClassVar[bool] = True
     epsilon: float = 0.0014
+    """Step of the perturbation, of pixels in [0, 1]; 0 for images as they are."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon < math.inf:

@@ -78,6 +78,7 @@ class EBO(PostHoc):
 
     name: ClassVar[str] = "ebo"
     temperature: float = 1.0
+    """T, by which logits are divided."""
 
     def __post_init__(self) -> None:
         check_positive("temperature", self.temperature)
@@ -97,7 +98,9 @@ class GEN(PostHoc):
 
     name: ClassVar[str] = "gen"
     gamma: float = 0.1
+    """γ, the exponent."""
     top: int = 100
+    """How many of the largest p are summed."""
 
     def __post_init__(self) -> None:
         check_positive("gamma", self.gamma)

@@ -48,4 +48,5 @@ class KLM(PostHoc):
     def score(self, activations: Activations) -> Tensor:
         shares = activations.logits.double().softmax(1)
         closest = (shares @ self.fitted("log_typical").T).amax(1)
-        return (torch.xlogy(shares, shares).sum(1) - closest).clamp(min=0)
+        negentropy = (shares * shares.clamp(min=self.FLOOR).log()).sum(1)
+        return (negentropy - closest).clamp(min=0)

@@ -66,8 +66,16 @@ class Bank:
         """Distances of every row of features to its neighbours number first + 1 to last, [B, last − first] float64."""
         reach = 1.0 if self.unit else _divisors(self.lengths.max())
         queries = unit(features) if self.unit else features.double() / reach
+        if torch.onnx.is_in_onnx_export():  # a trace takes no decisions: all distances are compared
+            return reach * self._all_distances(queries).topk(last, dim=1, largest=False).values[:, first:]
         steps = (torch.float32, torch.float64) if self._fit_float32 else (torch.float64,)
         return reach * torch.cat([self._nearest(part, first, last, steps) for part in queries.split(self.QUERIES)])
+
+    def _all_distances(self, queries: Tensor) -> Tensor:
+        """Of every query to every point, [B, N]."""
+        points = self.rows.double() / self.divisors[:, None]
+        squares = queries.square().sum(1, keepdim=True) + 2 * self.halves - 2 * queries @ points.T
+        return squares.clamp(min=0).sqrt()
 
     @cached_property
     def divisors(self) -> Tensor:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, chunks, finite
+from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, finite
+from farout.data.inputs import as_image_set
 from farout.detectors import saved, tuning
 from farout.detectors.checks import check_classifier, check_suits
+from farout.detectors.export import export
 from farout.detectors.labels import label
 from farout.detectors.member import Member
 from farout.detectors.passes import forward, look
@@ -27,6 +30,9 @@ from farout.networks.network import Network
 from farout.registry import unknown
 
 __all__ = ["Member", "Panel"]
+
+Flags = dict[str, NDArray[np.bool_]]
+"""Decisions by detector, [N] each."""
 
 
 class Panel:
@@ -56,18 +62,20 @@ class Panel:
 
     def fit(
         self,
-        train: ImageSet | None = None,
-        val: ImageSet | None = None,
-        outliers: ImageSet | None = None,
+        train: Any = None,
+        val: Any = None,
+        outliers: Any = None,
         progress: Progress | None = None,
     ) -> Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
+        train, val, outliers: images as for `score`; detectors that need classes read those of a set or a data set.
         With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
         costs more passes. outliers: images that supervised detectors (mds_layers) may learn from, each by passes of
         its own; the others never see them, and none of them may be tested on later. `learned` tells which they were.
         progress: called with the number of images done since the last call; without, a terminal shows a bar.
         """
+        train, val, outliers = self._splits(train=train, val=val, outliers=outliers)
         self.check_splits(train, val)
         check_outliers(self.detectors, outliers, val)
         self.validation, self.learned = {}, {}
@@ -88,10 +96,10 @@ class Panel:
     def tune(
         self,
         grid: Grid,
-        train: ImageSet | None = None,
-        val: ImageSet | None = None,
+        train: Any = None,
+        val: Any = None,
         *,
-        outliers: ImageSet,
+        outliers: Any,
         progress: Progress | None = None,
     ) -> Panel:
         """Choose hyper-parameters by AUROC on `val` against `outliers`, then fit every detector.
@@ -106,7 +114,8 @@ class Panel:
         `tuned` tells what was tried, on which images. The AUROC of the best is no estimate for other images; never
         test on the images that were tuned on.
         """
-        tuning.tune(self, grid, train, val, outliers, progress)
+        train, val = self._splits(train=train, val=val)
+        tuning.tune(self, grid, train, val, self._images(outliers, "outliers"), progress)
         return self
 
     @property
@@ -134,9 +143,6 @@ class Panel:
         if fitting and images is None:
             raise ValueError(f"{', '.join(fitting)} must be fitted on the inliers' {split} split: pass {split}=")
         if images is not None:
-            if not isinstance(images, ImageSet):
-                got = type(images).__name__
-                raise TypeError(f"{split}: expected a farout.ImageSet, got {got}; ImageSet.from_arrays(images, labels)")
             if not len(images):
                 raise ValueError(f"the {split} split {images.name!r} is empty")
             for detector in fitting.values():
@@ -182,22 +188,24 @@ class Panel:
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
         return finite({key: scores[key] for key in self.detectors}, name)
 
-    def score(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+    def score(self, images: Any, progress: Progress | None = None) -> Scores:
         """Scores by label, float64 [N], larger = more outlying; one forward pass per image.
 
-        images: a set, a batch [N, C, H, W], or one image [C, H, W]: a batch of one.
+        images: one image or many, as Pillow images, paths, arrays, tensors, a torch `Dataset` or `DataLoader`, a
+            Hugging Face data set or an `ImageSet`; see `farout.data.as_image_set`.
         A detector that looks at other images than the given ones (odin) costs a gradient and a pass of its own.
         """
-        name = images.name if isinstance(images, ImageSet) else "images"
-        if not isinstance(images, ImageSet) and images.ndim == 3 and len(images) in (1, 3):
-            images = images[None]
-        if isinstance(images, ImageSet):
-            batches = swept(images, "score", progress)
-        else:
-            batches = (images[part] for part in chunks(len(images)))
+        found = self._images(images)
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
-        parts += [self.score_batch(batch) for batch in batches]
-        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, name)
+        parts += [self.score_batch(batch) for batch in swept(found, "score", progress)]
+        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, found.name)
+
+    def _images(self, images: Any, what: str = "images") -> ImageSet:
+        """What a user gives as images, with the channels of the network where Pillow reads them."""
+        return as_image_set(images, channels=self.network.channels, what=what)
+
+    def _splits(self, **splits: Any) -> tuple[ImageSet | None, ...]:
+        return tuple(None if given is None else self._images(given, split) for split, given in splits.items())
 
     def threshold(self, recall: float = 0.95) -> dict[str, float]:
         """Per detector, the smallest score that keeps at least `recall` of the validation inliers (score <= it)."""
@@ -206,7 +214,16 @@ class Panel:
         check_validation(self.validation, "thresholds")
         return {key: threshold(scores, recall) for key, scores in self.validation.items()}
 
-    def p_values(self, images: ImageSet | Tensor, progress: Progress | None = None) -> Scores:
+    def is_outlier(self, images: Any, recall: float = 0.95, progress: Progress | None = None) -> Flags:
+        """Per detector, which images it calls outliers: bool [N], score > `threshold(recall)`.
+
+        At least `recall` of the validation inliers are not called so. images: as for `score`.
+        """
+        limits = self.threshold(recall)
+        scores = self.score(images, progress)
+        return {key: scores[key] > limit for key, limit in limits.items()}
+
+    def p_values(self, images: Any, progress: Progress | None = None) -> Scores:
         """Per detector, conformal p-values: (1 + #{validation scores >= score}) / (n + 1); small = outlying.
 
         An inlier that is exchangeable with the n validation images has p <= α with probability at most α, whatever
@@ -249,7 +266,7 @@ class Panel:
     def score_activations(self, activations: Activations) -> Scores:
         """Scores from activations that are there already, of the detectors that read the images as they are."""
         reading = {key: detector for key, detector in self.detectors.items() if not detector.perturbs}
-        return {key: as_scores(d.score(activations), len(activations), key) for key, d in reading.items()}
+        return {key: as_scores(d.score(activations), len(activations), key, d) for key, d in reading.items()}
 
     @torch.inference_mode()
     def score_own(self, images: Tensor) -> Scores:
@@ -257,7 +274,7 @@ class Panel:
         images = as_images(images, self.network.device)
         looking = {key: detector for key, detector in self.detectors.items() if detector.perturbs}
         passes = ((key, d, look(self.network, d, images)) for key, d in looking.items())
-        return {key: as_scores(d.score(activations), len(images), key) for key, d, activations in passes}
+        return {key: as_scores(d.score(activations), len(images), key, d) for key, d, activations in passes}
 
     def score_batch(self, images: Tensor, shared: Activations | None = None) -> Scores:
         """Scores of one batch; `shared` are its activations, where they are there already."""
@@ -288,6 +305,16 @@ class Panel:
         states = {name: detector.state for name, detector in self.detectors.items()}
         kept = saved.Kept(states, self.validation, self.tuned, self.learned)
         saved.write(path, self.network.digest, self.detectors, kept)
+
+    def export(self, path: str | Path, *, side: int | None = None) -> None:
+        """Write the panel to one ONNX file, network and all: images [N, C, H, W] in [0, 1] in, scores and p-values out.
+
+        Outputs are "score" and "p_value" of one detector, "knn_score", "knn_p_value" and so on of several; p-values
+        where the panel was fitted with `val`. An error names detectors that cannot be written, such as odin, which
+        needs gradients. What is written is first tried with ONNX Runtime (`farout[onnx]`).
+        side: of the images; by default the network's.
+        """
+        export(self, path, side)
 
     @classmethod
     def load(cls, path: str | Path, network: Network) -> Panel:

@@ -40,6 +40,7 @@ class ReAct(Shaping):
     name: ClassVar[str] = "react"
     fits_on: ClassVar[Split | None] = "val"
     percentile: float = 90.0
+    """Percentile of the training features that entries are cut off at."""
 
     def __post_init__(self) -> None:
         check_percent("percentile", self.percentile)
@@ -80,7 +81,9 @@ class ASH(Shaping):
 
     name: ClassVar[str] = "ash"
     kind: Kind | None = None
+    """What becomes of the kept entries: "P", "B" or "S"."""
     percentile: float = 90.0
+    """Percent of the entries that are pruned."""
     variant: Variant = "paper"
 
     def __post_init__(self) -> None:
@@ -114,6 +117,7 @@ class Scale(Shaping):
 
     name: ClassVar[str] = "scale"
     percentile: float = 85.0
+    """Percent of the entries that are not among the k largest."""
 
     def __post_init__(self) -> None:
         check_percent("percentile", self.percentile)
@@ -144,6 +148,7 @@ class DICE(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"features", "head"})
     fits_on: ClassVar[Split | None] = "train"
     percentile: float = 90.0
+    """Percent of the contributions to the logits that are left out."""
 
     def __post_init__(self) -> None:
         check_percent("percentile", self.percentile)
@@ -172,7 +177,7 @@ class DICE(PostHoc):
 
 def _count(features: Tensor, percentile: float, who: str) -> int:
     """How many entries of a row lie above the percentile."""
-    total = features.shape[1]
+    total = int(features.shape[1])
     count = total - round(total * percentile / 100)
     if count < 1:
         raise ValueError(f"{who}: percentile={percentile:g} keeps none of {total} features; lower it")
@@ -184,7 +189,7 @@ def _largest(features: Tensor, count: int) -> Tensor:
     least = features.topk(count, dim=1).values[:, -1:]
     above, equal = features > least, features == least
     missing = count - above.sum(1, keepdim=True)
-    return (above | (equal & (equal.cumsum(1) <= missing))).to(features.dtype)
+    return (above | (equal & (equal.long().cumsum(1) <= missing))).to(features.dtype)
 
 
 def _sharpening(features: Tensor, rest: Tensor) -> Tensor:

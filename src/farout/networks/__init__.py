@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from farout.core import Head
+from farout.describe import describe_maker
+from farout.identity import Json, is_users
 from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.checkpoint import History
@@ -36,6 +41,10 @@ SMALLEST = 16
 """The smallest side that leaves every network a map to look at."""
 
 
+GIVEN = ("classes", "side", "channels")
+"""What a network's maker gets where it takes it."""
+
+
 def names() -> list[str]:
     """The names `create` knows."""
     return NETWORKS.names()
@@ -51,6 +60,7 @@ def create(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     seed: int = 0,
+    **params: Any,
 ) -> Network:
     """A network by name for images of this side, in eval mode; its weights depend on `seed` and nothing else.
 
@@ -61,30 +71,90 @@ def create(
         be trained: `Network(nn.Sequential(network.module, nn.Linear(…)), …)`.
     mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
         (of images with one channel 0.5).
+    params: what else a network of the user's takes.
     """
     if not isinstance(name, str):
         raise unknown("network", name, names())
     if not all(isinstance(number, int | np.integer) for number in (classes, side, channels)):
         raise TypeError(f"classes, side and channels must be whole numbers, got {classes!r}, {side!r}, {channels!r}")
-    maker = None if name.startswith(timm_bridge.PREFIX) else NETWORKS[name]
+    timms = name.startswith(timm_bridge.PREFIX)
+    users = not timms and is_users(NETWORKS[name])
     if pretrained:
         classes = timm_bridge.pretrained_classes(name, classes, channels)
     elif classes < 2 and not (classes == 0 and timm_bridge.knows(name)):
-        raise ValueError(f"expected at least 2 classes (or 0, of timm's networks), got classes={classes} for {name}")
-    if side < SMALLEST or channels not in (1, 3):
+        raise ValueError(
+            f"expected at least 2 classes (or 0, of timm's networks), got classes={classes} for {name}. Images without "
+            "labels do not tell how many there are: give classes: 10 with the network in a study, classes=10 in Python"
+        )
+    if (side < SMALLEST and not users) or channels not in (1, 3):
         raise ValueError(
             f"expected a side of at least {SMALLEST} px and 1 or 3 channels, got side={side} and channels={channels}"
         )
-    theirs = pretrained or not classes or timm_bridge.builds(name, side)
+    theirs = timms or pretrained or not classes or timm_bridge.builds(name, side)
     with seeded(seed_of(seed, "network", name)), torch.device("cpu"):
-        if maker is None or theirs:
+        if theirs:
+            check_parameters(name, params)
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
-            module = maker(classes=classes, side=side, channels=channels)
+            module = _made(name, {"classes": classes, "side": side, "channels": channels}, params)
+    if isinstance(module, Network):
+        return module.eval() if mean is None and std is None else _normalized(module, mean, std)
     own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
     return Network(
         module,
         mean=own[0] if mean is None else mean,
         std=own[1] if std is None else std,
         head=None if classes else False,
+    )
+
+
+def parameters(name: str) -> list[str] | None:
+    """The parameters that a network of the user's takes beside classes, side and channels; None where it takes any."""
+    if name not in NETWORKS or not is_users(NETWORKS[name]):
+        return []
+    known = inspect.signature(NETWORKS[name]).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
+        return None
+    return [parameter.name for parameter in known if parameter.name not in GIVEN]
+
+
+def check_parameters(name: str, params: Mapping[str, Any]) -> None:
+    """An error where a network takes no such parameters."""
+    known = parameters(name)
+    for key in params if known is not None else ():
+        if key not in (known or ()):
+            raise unknown(f"parameter of network {name!r}:", key, known or ())
+
+
+def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
+    """What decides a network of the user's beside its weights: the code that makes it and its parameters; nothing of
+    ours, where the name is all there is."""
+    if name not in NETWORKS or not is_users(NETWORKS[name]):
+        return {}
+    return {"code": describe_maker(NETWORKS[name]), "params": dict(params)}
+
+
+def _made(name: str, given: dict[str, int], params: dict[str, Any]) -> nn.Module:
+    """The module of a registered maker, which gets what it names of what we know of the images."""
+    check_parameters(name, params)
+    known = inspect.signature(NETWORKS[name]).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
+    named = {parameter.name for parameter in known}
+    module = NETWORKS.create(
+        name, **{key: value for key, value in given.items() if takes_any or key in named}, **params
+    )
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"network {name!r}: expected an nn.Module or a farout.Network, got {type(module).__name__}")
+    return module
+
+
+def _normalized(network: Network, mean: Any, std: Any) -> Network:
+    """The network with another normalizer."""
+    return Network(
+        network.module,
+        mean=network.mean.flatten().tolist() if mean is None else mean,
+        std=network.std.flatten().tolist() if std is None else std,
+        head=network.head_name or False,
+        blocks=network.block_names,
+        side=network.side,
     )

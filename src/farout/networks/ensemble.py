@@ -47,6 +47,10 @@ class Ensemble(Network):
         return [member for member in self.module.children() if isinstance(member, Network)]
 
     @property
+    def channels(self) -> int:
+        return max(member.channels for member in self.members)
+
+    @property
     def statistics_names(self) -> tuple[str, ...]:
         return tuple(f"{i}.{name}" for i, member in enumerate(self.members) for name in member.statistics_names)
 

@@ -143,6 +143,11 @@ class Network(nn.Module):
         return linear.out_features
 
     @property
+    def channels(self) -> int:
+        """The channels of the images it takes; where it takes 3, gray images are repeated."""
+        return self.mean.shape[1]
+
+    @property
     def statistics_names(self) -> tuple[str, ...]:
         """What `means`, `grids` and `grams` tell of: the blocks; of a network that has none, the features."""
         return self.block_names or ("features",)

@@ -119,6 +119,8 @@ def _register_cifar(depth: int) -> None:
         depths = [(depth - 2) // 6] * 3
         return ResNet(BasicBlock, depths, (16, 32, 64), classes=classes, side=side, channels=channels, project=False)
 
+    make.__doc__ = f"ResNet-{depth} for small images (He et al. 2016, section 4.2): stages of 16, 32 and 64 channels."
+
 
 def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Sequence[int]) -> None:
     """The stages of He et al. 2016, table 1, behind the small stem."""
@@ -127,6 +129,8 @@ def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Seq
     def make(classes: int, side: int, channels: int) -> nn.Module:
         widths = (64, 128, 256, 512)
         return ResNet(block, depths, widths, classes=classes, side=side, channels=channels, project=True)
+
+    make.__doc__ = f"ResNet-{name[6:]} (He et al. 2016, table 1); below 96 px its 3×3 stem keeps the side, else timm's."
 
 
 for _depth in (20, 32, 44, 56, 110):

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from farout.core import parts
+
 ORDERS = 5
 """Gram matrices of the powers 1 to this."""
 GRID = 4
@@ -30,7 +32,7 @@ def by_place(output: Tensor) -> Tensor:
 
 def means(output: Tensor) -> Tensor:
     """The output averaged over places, [B, C] in float64."""
-    return torch.cat([part.mean(1, dtype=torch.float64) for part in by_place(output).split(_at_once(output))])
+    return torch.cat([part.mean(1, dtype=torch.float64) for part in parts(by_place(output), _at_once(output))])
 
 
 def grids(output: Tensor) -> Tensor:
@@ -41,8 +43,8 @@ def grids(output: Tensor) -> Tensor:
     """
     if output.ndim != 4:
         return means(output).to(output.dtype)
-    parts = output.split(_at_once(output))
-    fields = torch.cat([F.adaptive_avg_pool2d(part.double(), GRID).flatten(1) for part in parts])
+    some = parts(output, _at_once(output))
+    fields = torch.cat([F.adaptive_avg_pool2d(part.double(), GRID).flatten(1) for part in some])
     return fields.to(output.dtype)
 
 
@@ -58,7 +60,8 @@ def grams(output: Tensor) -> Tensor:
     F^p s with s = Σ_c F_c^p, so the matrices are never made.
     """
     rows = by_place(output)
-    if rows.device.type == "cpu" and rows.dtype == torch.float32 and not rows.requires_grad:
+    plain = rows.device.type == "cpu" and rows.dtype == torch.float32 and not rows.requires_grad
+    if plain and not torch.onnx.is_in_onnx_export():
         from farout.networks.row_sums import row_sums  # numba takes a moment to import
 
         sums = torch.from_numpy(row_sums(rows.detach().contiguous().numpy()))  # channels last, as networks run here

@@ -52,6 +52,17 @@ WEIGHTS_FILES = ("model.safetensors", "open_clip_model.safetensors", "pytorch_mo
 TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
 """Names that have no small-image form of ours."""
 
+ABOUT = {
+    "vit_b16": "ViT-B/16 (Dosovitskiy et al. 2021), patches of 16 px",
+    "vit_b32": "ViT-B/32 (Dosovitskiy et al. 2021), patches of 32 px",
+    "vit_l16": "ViT-L/16 (Dosovitskiy et al. 2021), patches of 16 px",
+    "vit_l32": "ViT-L/32 (Dosovitskiy et al. 2021), patches of 32 px",
+    "swin_t": "Swin-T (Liu et al. 2021), windows of 7 × 7 patches",
+    "mobilenet_v3_large": "MobileNetV3-Large (Howard et al. 2019)",
+    "efficientnet_b0": "EfficientNet-B0 (Tan and Le 2019)",
+}
+"""A line about each of them."""
+
 
 def knows(name: str) -> bool:
     """Can timm make a network of this name?"""
@@ -210,6 +221,8 @@ def _register(name: str) -> None:
     @NETWORKS.register(name)
     def make(classes: int, side: int, channels: int) -> nn.Module:
         return build(name, classes, side, channels)
+
+    make.__doc__ = f'{ABOUT[name]}; from timm, by pip install "farout[timm]".'
 
 
 for _name in TIMM_ONLY:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from farout import aliases
 from farout.protocols.summary import Summary
 from farout.registry import Registry
 from farout.study.cell import Entry
@@ -38,4 +39,4 @@ class Protocol(ABC):
         the study's parts, which may be the user's own."""
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol")
+PROTOCOLS: Registry[Protocol] = Registry("protocol", aliases.PROTOCOLS)

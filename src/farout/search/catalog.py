@@ -1,6 +1,7 @@
 """The searches by name."""
 
+from farout import aliases
 from farout.registry import Registry
 from farout.search.search import Search
 
-SEARCHES: Registry[Search] = Registry("search")
+SEARCHES: Registry[Search] = Registry("search", aliases.SEARCHES)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from farout import aliases
 from farout.core import Shift
 from farout.registry import Registry
 
-catalog: Registry[Shift] = Registry("shift")
+catalog: Registry[Shift] = Registry("shift", aliases.SHIFTS)
 
 S = TypeVar("S", bound=type[Shift])
 

@@ -18,6 +18,7 @@ from farout.core import CHUNK, chunks
 from farout.identity import Json, digest
 from farout.interrupts import requested
 from farout.study.store import Store
+from farout.user_code import raised_at
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int], None]
@@ -191,11 +192,11 @@ def attempt(compute: Callable[[], T]) -> T | str:
 
 
 def reason(told: str) -> str:
-    """The line of a traceback that names the error: the first after its last frame."""
+    """The line of a traceback that names the error, the first after its last frame, and the user's line behind it."""
     lines = told.strip().splitlines()
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
     after = lines[frames[-1] :] if frames else lines
-    return next(line for line in after if not line.startswith(" "))
+    return next(line for line in after if not line.startswith(" ")) + raised_at(told)
 
 
 def error_key(cell: Cell) -> str:

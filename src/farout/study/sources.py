@@ -16,7 +16,7 @@ from farout.data.arrays import OUTLIER
 from farout.data.matched import match
 from farout.data.shifted import Shifted
 from farout.data.splits import divide
-from farout.networks import Ensemble, Network, create, load_weights
+from farout.networks import Ensemble, Network, create, load_weights, own_identity
 from farout.study.spec import DataSpec, NetworkSpec
 
 if TYPE_CHECKING:
@@ -261,16 +261,21 @@ class StoredNetwork(NetworkSource):
 
     @cached_property
     def _digest(self) -> str:
-        return _stored(self).digest
+        return self.preview().digest
+
+    @cached_property
+    def _identity(self) -> Any:
+        own = own_identity(self.spec.name, self.spec.params)
+        return {"weights": self._digest, **own} if own else self._digest
 
     def identity(self) -> Any:
-        return self._digest
+        return self._identity
 
     def preview(self) -> Network:
-        return _stored(self)
+        return _stored(self.spec.model_dump_json(), self.classes, self.side, self.channels)
 
     def build(self, store: Store) -> Network:
-        network = _stored(self)
+        network = self.preview()
         if network.digest != self._digest:
             raise RuntimeError(f"the weights of {self.label} have changed since the run was planned; run again")
         return network
@@ -322,16 +327,10 @@ class JoinedNetworks(NetworkSource):
 
 
 @lru_cache(maxsize=8)
-def _stored(source: StoredNetwork) -> Network:
-    spec = source.spec
+def _stored(described: str, classes: int, side: int, channels: int) -> Network:
+    spec = NetworkSpec.model_validate_json(described)
     network = create(
-        spec.name,
-        source.classes,
-        source.side,
-        source.channels,
-        pretrained=spec.pretrained,
-        mean=spec.mean,
-        std=spec.std,
+        spec.name, classes, side, channels, pretrained=spec.pretrained, mean=spec.mean, std=spec.std, **spec.params
     )
     if spec.weights is not None:
         assert isinstance(spec.weights, str)

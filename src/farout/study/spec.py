@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Literal, TypeVar
@@ -24,10 +25,11 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from farout import networks
 from farout.data.arrays import MOST_CLASSES, npz_names
 from farout.data.catalog import DATASETS, split_folders
 from farout.files import opened
-from farout.registry import unknown
+from farout.registry import UnknownName, unknown
 from farout.study.yaml_files import LARGEST, load
 
 Budget = Literal["quick", "standard", "full"]
@@ -42,6 +44,17 @@ MOST_PIXELS = 4096
 """Side of the images a network takes."""
 Label = Annotated[str, Field(min_length=1)]
 """What tables call a thing."""
+SPLIT = "give both splits: inliers: {train: …, test: …}, each a name, a file or a folder"
+"""What to do about inliers that are one set."""
+
+
+@contextmanager
+def own_by_plugin() -> Iterator[None]:
+    """Add to the error for an unknown name that one's own are made known with --plugin."""
+    try:
+        yield
+    except UnknownName as error:
+        raise UnknownName(f"{error} If it is one of your own, name its file with --plugin.") from None
 
 
 class Spec(BaseModel):
@@ -52,12 +65,16 @@ class Spec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, value: Any) -> Any:
-        for key in value if isinstance(value, dict) else ():
-            if key not in cls.model_fields:
-                raise ValueError(
-                    str(unknown(f"key in {cls.__name__.removesuffix('Spec').lower()}:", key, cls.model_fields))
-                )
+        if isinstance(value, dict):
+            _check_keys(cls, value, cls.model_fields)
         return value
+
+
+def _check_keys(cls: type[Spec], keys: Iterable[Any], known: Iterable[str]) -> None:
+    known = list(known)
+    for key in keys:
+        if key not in known:
+            raise ValueError(str(unknown(f"key in {cls.__name__.removesuffix('Spec').lower()}:", key, known)))
 
 
 def _named(value: Any) -> Any:
@@ -102,7 +119,8 @@ def _rooted(name: str, info: ValidationInfo) -> str:
     if path.exists() or Path(name).suffix or "/" in name:
         return str(path.resolve())
     if info.context:  # a study's names are not looked up in the folder that the command happens to run in
-        DATASETS[name]
+        with own_by_plugin():
+            DATASETS[name]
     return name
 
 
@@ -166,12 +184,26 @@ class NetworkSpec(Spec):
     members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
     pretrained: bool = False
     train: TrainSpec | None = None
-    mean: tuple[float, ...] | None = None
-    """Normaliser; None = 0.5, or what timm's weights saw of a network that timm builds."""
-    std: tuple[float, ...] | None = None
+    mean: float | tuple[float, ...] | None = None
+    """Normalizer, a number per channel or one for all; None = 0.5, or what timm's weights saw of a network that timm
+    builds."""
+    std: float | tuple[float, ...] | None = None
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """What else a network of the user's takes, written beside the other keys: {name: mine, width: 16}."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "params" in value:
+            return value
+        params = {key: item for key, item in value.items() if key not in cls.model_fields}
+        known = networks.parameters(str(value.get("name")))
+        if known is not None and value.get("name") in networks.NETWORKS:
+            _check_keys(cls, params, [*(field for field in cls.model_fields if field != "params"), *known])
+        return {key: item for key, item in value.items() if key not in params} | {"params": params}
 
     @model_validator(mode="after")
     def _one_origin(self) -> NetworkSpec:

@@ -29,7 +29,17 @@ from farout.study.sources import (
     forget_loaded,
     some,
 )
-from farout.study.spec import Budget, DataSpec, DetectorSpec, InliersSpec, NetworkSpec, ProtocolSpec, StudySpec
+from farout.study.spec import (
+    SPLIT,
+    Budget,
+    DataSpec,
+    DetectorSpec,
+    InliersSpec,
+    NetworkSpec,
+    ProtocolSpec,
+    StudySpec,
+    own_by_plugin,
+)
 from farout.study.subjects import ImageSubject, PostHocSubject, Subject
 from farout.study.training import TrainCell, TrainedNetwork
 
@@ -201,20 +211,32 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     if item.train is None:
         return stored_network(item, inliers.train or inliers.test)
     if inliers.train is None or inliers.val is None:
-        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split")
+        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split; {SPLIT}")
+    if not inliers.train.about.labelled:
+        raise ValueError(
+            f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
+            "folder with one sub-folder per class, or an .npz file with 'labels'"
+        )
     epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
     item = item.model_copy(update={"train": item.train.model_copy(update={"epochs": epochs})})
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
-    cell.untrained()  # so that a wrong name or normalizer is found now
+    with own_by_plugin():
+        cell.untrained()  # so that a wrong name or normalizer is found now
     return TrainedNetwork(cell)
 
 
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
     """A network that is there already, for such images."""
     channels, side, _ = images.about.shape
+    if item.classes is None and not item.pretrained and not images.about.labelled:
+        raise ValueError(
+            f"network {item.label or item.name!r}: the images of {images.about.name} have no labels that would tell "
+            "how many classes it knows: give classes: 10 beside its weights (classes: 0 for its features alone)"
+        )
     classes = len(images.about.classes) if item.classes is None else item.classes
     stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
-    stored.identity()  # reads the weights: better now than after the first hour
+    with own_by_plugin():
+        stored.identity()  # reads the weights: better now than after the first hour
     return stored
 
 
@@ -234,9 +256,10 @@ def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
-        return create(item.name, **item.params)
-    except UnknownName as error:
-        raise UnknownName(f"{error} If it is one of your own, name its file with --plugin.") from None
+        with own_by_plugin():
+            return create(item.name, **item.params)
+    except UnknownName:
+        raise
     except (ImportError, TypeError, ValueError) as error:
         params = {key: value for key, value in item.params.items() if key != "headers"}  # they may hold secrets
         raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error

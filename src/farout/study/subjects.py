@@ -29,7 +29,7 @@ from farout.networks.network import Network
 from farout.study.cell import Cell
 from farout.study.fitting import MEMBER, FitCell, Part
 from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
-from farout.study.spec import DetectorSpec
+from farout.study.spec import SPLIT, DetectorSpec
 from farout.study.store import Store
 
 Ask = Callable[[], NDArray[np.float64]]
@@ -142,7 +142,7 @@ class PostHocSubject(Subject):
         if split is not None:
             source = self.fit.train if split == "train" else self.fit.val
             if source is None:
-                raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split")
+                raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split; {SPLIT}")
             detector.check_fit(source.about.total, source.about.labelled)
         for images in (self.fit.train, self.fit.val):
             if images is not None and not images.about.total:
@@ -243,7 +243,7 @@ class ImageSubject(Subject):
 
         def ask(images: Tensor) -> NDArray[np.float64]:
             with torch.no_grad():
-                return as_scores(detector.score(as_images(images, device)), len(images), self.label)
+                return as_scores(detector.score(as_images(images, device)), len(images), self.label, detector)
 
         return lambda images: [partial(ask, images) for _ in together]
 

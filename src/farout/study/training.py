@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from farout.networks import Network, create, load_weights, save_weights, train
+from farout.networks import Network, create, load_weights, own_identity, save_weights, train
 from farout.networks.training import VERSION
 from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources import ImageSource, NetworkSource
@@ -38,6 +38,7 @@ class TrainCell(Cell):
             "untrained": self.untrained().digest,
             "recipe": self.recipe,
             "images": [self.train.about.fingerprint, self.val.about.fingerprint],
+            **own_identity(self.spec.name, self.spec.params),
         }
 
     @property
@@ -66,8 +67,9 @@ class TrainCell(Cell):
         channels, side, _ = self.train.about.shape
         spec = self.spec
         return create(
-            spec.name, self.classes, spec.side or side, channels, mean=spec.mean, std=spec.std, seed=self.seed
-        )
+            spec.name, self.classes, spec.side or side, channels,
+            mean=spec.mean, std=spec.std, seed=self.seed, **spec.params,
+        )  # fmt: skip
 
 
 class TrainWork(Work):

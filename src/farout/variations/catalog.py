@@ -1,6 +1,7 @@
 """The variations by name."""
 
+from farout import aliases
 from farout.registry import Registry
 from farout.variations.variation import Variation
 
-VARIATIONS: Registry[Variation] = Registry("variation")
+VARIATIONS: Registry[Variation] = Registry("variation", aliases.VARIATIONS)

@@ -1,0 +1,44 @@
+"""Where the user's code stands: the line that an error came from, and the line that defines a class or function."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+from typing import Any
+
+_FRAME = re.compile(r'^ *File "([^"<>]+)", line (\d+)', re.MULTILINE)
+_NOT_USERS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+
+
+def raised_at(error: BaseException | str) -> str:
+    """Return " (mine.py, line 12)", the innermost line of the user's in an error or the text of its traceback.
+
+    Empty where no file of the user's took part.
+    """
+    text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
+    frames = [(file, line) for file, line in _FRAME.findall(text) if is_users_file(file)]
+    return f" ({_shown(frames[-1][0])}, line {frames[-1][1]})" if frames else ""
+
+
+def defined_at(thing: Any, method: str = "") -> str:
+    """Return " (Mine.score in mine.py, line 12)" for a method of an object, or a function, of the user's."""
+    function = inspect.unwrap(getattr(type(thing), method, thing) if method else thing)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None or not is_users_file(code.co_filename):
+        return ""
+    return f" ({function.__qualname__} in {_shown(code.co_filename)}, line {code.co_firstlineno})"
+
+
+def is_users_file(file: str) -> bool:
+    """Is this a file of the user's, and none of farout's, Python's or an installed library's?"""
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return not installed and not file.startswith(("<", *_NOT_USERS))
+
+
+def _shown(file: str) -> str:
+    """The path as the user would write it: from here, where it lies below."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
