@@ -234,7 +234,8 @@ def test_a_failing_sweep_keeps_its_chunks(weights, tmp_path, monkeypatch):
         patch.setattr(ScoreWork, "prepare", prepare)
         outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 4  # three sets, and the network's classes of one of them
-    assert {why.removeprefix("msp on lenet: ") for why in outcome.failed.values()} == {"OSError: the disk is gone"}
+    assert all("OSError: the disk is gone" in why for why in outcome.failed.values())
+    assert sum(why.startswith("msp on lenet: ") for why in outcome.failed.values()) == 3
     assert len(list((tmp_path / "partial").iterdir())) == 3
     assert not farout.run(spec(weights, ["msp"]), tmp_path).outcome.failed
 
@@ -247,8 +248,8 @@ def test_what_requires_a_failed_cell_fails_with_its_reason(weights, tmp_path, mo
     outcome = farout.run(spec(weights, ["msp"]), tmp_path).outcome
     assert len(outcome.failed) == 4
     reasons = sorted(outcome.failed.values())
-    assert reasons[0] == "msp on lenet: MemoryError: too large"
-    assert set(reasons[1:]) == {"msp on lenet: fit on lenet failed: MemoryError: too large"}
+    assert reasons[0].startswith("msp on lenet: MemoryError: too large")
+    assert all(why.startswith("msp on lenet: fit on lenet failed: MemoryError: too large") for why in reasons[1:])
 
 
 def test_a_record_says_where_it_comes_from(weights, tmp_path):
@@ -340,7 +341,7 @@ def test_the_reason_of_a_failed_fit_is_the_error_not_its_note(weights, tmp_path,
 
     monkeypatch.setattr(farout.detectors.KNN, "fit", fit)
     failed = farout.run(spec(weights, ["knn"]), tmp_path).outcome.failed
-    assert "knn on lenet: ValueError: cannot be done" in failed.values()
+    assert any(why.startswith("knn on lenet: ValueError: cannot be done") for why in failed.values())
 
 
 def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_path, forwards, monkeypatch):
@@ -393,7 +394,8 @@ def test_a_record_that_cannot_be_written_fails_alone(weights, tmp_path, monkeypa
         )
         outcome = farout.run(spec(weights, ["msp", "knn"]), tmp_path).outcome
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}
-    assert "knn on lenet: RuntimeError: these tensors cannot be saved" in outcome.failed.values()
+    told = "knn on lenet: RuntimeError: these tensors cannot be saved"
+    assert any(why.startswith(told) for why in outcome.failed.values())
 
 
 def test_the_side_of_a_trained_network_is_part_of_its_identity():
