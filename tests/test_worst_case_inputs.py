@@ -195,7 +195,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "estimator": ({"detector": IsolationForest()}, TypeError, "got IsolationForest; write a function that calls it"),
     "number": ({"detector": 3}, TypeError, "got int$"),
     "nan": ({"detector": nan}, farout.NonFiniteScores, "nan gave 256 NaN .* on what Dimmer decodes to"),
-    "count": ({"detector": too_few}, ValueError, r"too_few returned scores of shape \(63,\) for 64"),
+    "count": ({"detector": too_few}, ValueError, r"too_few .*returned scores of shape \(63,\) for 64"),
     "variation": ({"variation": "colour"}, ValueError, "unknown variation 'colour'. Did you mean 'color'?"),
     "variation class": ({"variation": Dimmer}, TypeError, r"got the class Dimmer; make one: Dimmer\(…\)"),
     "variation type": ({"variation": 3}, TypeError, "variation: expected a name or a Variation object, got int"),

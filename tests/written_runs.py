@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from farout import ImageSet
 from farout.networks import create, save_weights
-from farout.study.cell import Cell, Entry, Work
+from farout.study.cell import Cell, Entry, Work, reason
 from farout.study.results import Results, write_plan
 from farout.study.sources import LiveImages
 from farout.study.spec import Budget, ProtocolSpec
@@ -77,7 +77,7 @@ def write_run(
 
 def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], Mapping[str, NDArray[Any]]]) -> None:
     if isinstance(outcome, str):
-        store.fail(cell, {"traceback": outcome})
+        store.fail(cell, {"traceback": outcome, "reason": reason(outcome)})
     elif outcome is not None:
         columns = {f"attribute:{key}": values for key, values in attributes(len(outcome)).items()}
         table = score_table({"score": outcome, **columns})

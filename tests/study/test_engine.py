@@ -173,7 +173,7 @@ def test_a_broken_detector_fails_with_its_name_its_images_and_the_count(tmp_path
     light = ImageSet.from_arrays(np.full((64, 8, 8, 3), 255, np.uint8), name="light")
     result = farout.stress(Broken(how), dark, light, protocols="clean", out=tmp_path)
     assert len(result.outcome.failed) == 2
-    failures = [trace for _, trace in Results(tmp_path).failures().values()]
+    failures = [one.traceback for one in Results(tmp_path).failures().values()]
     assert any(__import__("re").search(why, trace) for trace in failures)
 
 

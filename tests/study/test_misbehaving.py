@@ -108,7 +108,7 @@ def results(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
     """How many results each detector has, and the traceback of those that failed."""
     found = Results(folder / "run")
     done = [row.tags["detector"] for row in found.done("clean")]
-    failed = {row.tags["detector"]: trace for row, trace in found.failures().values()}
+    failed = {one.row.tags["detector"]: one.reason for one in found.failures().values()}
     return {name: done.count(name) for name in done}, failed
 
 

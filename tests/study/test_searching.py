@@ -273,7 +273,7 @@ def test_a_detector_that_fails_in_the_search_fails_alone(weights, tmp_path):
     watcher = Counting()
     result = farout.run(spec(weights, ["msp", "dark_is_nan"]), tmp_path, watcher=watcher)
     assert watcher.swept == watcher.announced
-    failed = [row for row, _ in Results(tmp_path).failures().values()]
+    failed = [one.row for one in Results(tmp_path).failures().values()]
     assert {row.tags["detector"] for row in failed if row.tags["role"] == "search"} == {"dark_is_nan"}
     assert any("dark_is_nan gave" in why and "color" in why for why in result.outcome.failed.values())
     assert "msp" in rows(tmp_path, "search")

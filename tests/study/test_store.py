@@ -48,8 +48,8 @@ def test_a_writer_that_fails_leaves_nothing(store):
 
 
 def test_writing_again_replaces_and_clears_the_failure(store):
-    store.fail("cell", {"traceback": "boom"})
-    assert store.failure("cell") == {"traceback": "boom"}
+    store.fail("cell", {"traceback": "boom", "reason": "boom"})
+    assert store.failure("cell") == {"traceback": "boom", "reason": "boom"}
     store.write("cell", {"try": 1}, {})
     store.write("cell", {"try": 2}, {})
     assert store.facts("cell")["try"] == 2

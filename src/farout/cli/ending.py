@@ -41,9 +41,8 @@ def message(error: Exception) -> str:
     if foreseen and not isinstance(error, RecursionError) and str(error):
         return f"{error}{place}"
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"{type(error).__name__}: {str(error) or 'without a word'}{place or f' ({last.filename}, line {last.lineno})'}"
-    )
+    place = place or f" ({last.filename}, line {last.lineno})"
+    return f"{type(error).__name__}: {str(error) or 'without a word'}{place}"
 
 
 @contextmanager

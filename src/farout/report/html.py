@@ -46,7 +46,7 @@ def render(results: Results) -> str:
         sections=[_section(name, summary) for name, summary in summaries(results).items()],
         fitted=[_table(table) for table in fitted(results)],
         counts=results.counts(),
-        failures=[(row, trace) for row, trace in results.failures().values()],
+        failures=[(one.row, one.traceback) for one in results.failures().values()],
         spec=yaml.safe_dump(results.spec, sort_keys=False, allow_unicode=True) if results.spec else "",
     )
 

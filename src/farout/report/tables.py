@@ -14,7 +14,6 @@ from farout.protocols import PROTOCOLS, Protocol
 from farout.protocols.summary import Summary, Table
 from farout.report.latex import latex
 from farout.report.readable import readable
-from farout.study.cell import reason
 from farout.study.fit_sizes import SPLITS, fit_text
 from farout.study.results import Results
 from farout.study.spec import ProtocolSpec
@@ -85,7 +84,7 @@ def _missing(results: Results) -> list[str]:
     counts = results.counts()
     if not counts.missing:
         return []
-    reasons = list(dict.fromkeys(reason(trace) for _, trace in results.failures().values()))
+    reasons = list(dict.fromkeys(failure.reason for failure in results.failures().values()))
     more = [f"  and {len(reasons) - SHOWN} other reasons"] if len(reasons) > SHOWN else []
     count = f"{counts.missing} of {counts.total} results are missing, {counts.failed} of them failed"
     return ["", count + (":" if reasons else ""), *(f"  {reason}" for reason in reasons[:SHOWN]), *more]

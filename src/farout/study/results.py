@@ -46,6 +46,15 @@ class Row(NamedTuple):
     """The cells it is computed from."""
 
 
+class Failure(NamedTuple):
+    """A row without a result, and why."""
+
+    row: Row
+    traceback: str
+    reason: str
+    """One line that names the detector and the error."""
+
+
 class Counts(NamedTuple):
     """Numbers of results: every cell of a plan once, those that others are computed from included."""
 
@@ -138,14 +147,14 @@ class Results:
         """The rows without a result."""
         return [row for row in self.rows if not self.store.has(row.cell)]
 
-    def failures(self) -> dict[str, tuple[Row, str]]:
-        """The rows that failed when last tried, with the traceback of the first cell on their way that did."""
-        found: dict[str, tuple[Row, str]] = {}
+    def failures(self) -> dict[str, Failure]:
+        """The rows that failed when last tried, each for the first cell on its way that did."""
+        found: dict[str, Failure] = {}
         for row in self.pending():
             tried = (self.store.failure(cell) for cell in (*row.requires, row.cell) if not self.store.has(cell))
             failure = next((failure for failure in tried if failure), None)
             if failure:
-                found[row.cell] = row, failure["traceback"]
+                found[row.cell] = Failure(row, failure["traceback"], failure["reason"])
         return found
 
     def scores(self, row: Row) -> NDArray[np.float64]:

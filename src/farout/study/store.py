@@ -232,7 +232,8 @@ class Store:
             facts = read_json(self._failure(cell), self.root)
         except (FileNotFoundError, ValueError):
             return None
-        return facts if isinstance(facts, dict) and isinstance(facts.get("traceback"), str) else None
+        known = isinstance(facts, dict) and all(isinstance(facts.get(key), str) for key in ("traceback", "reason"))
+        return facts if known else None
 
     def _failure(self, cell: str) -> Path:
         return self.root / "failures" / f"{_plain(cell)}.json"

@@ -273,5 +273,5 @@ class Scheduler:
         self._executor(active.work).cancel({number for number, (of, _) in self.tasks.items() if of is active})
 
     def _record_failure(self, cell: Cell, why: str) -> None:
-        self.failures[cell.id] = f"{cell.suspect}: {reason(why)}" if cell.suspect else reason(why)
-        self.store.fail(cell.id, {**provenance(cell), "traceback": why})
+        self.failures[cell.id] = told = f"{cell.suspect}: {reason(why)}" if cell.suspect else reason(why)
+        self.store.fail(cell.id, {**provenance(cell), "traceback": why, "reason": told})
