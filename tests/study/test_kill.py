@@ -88,7 +88,7 @@ def test_killed_ten_times_and_continued_gives_the_same_bytes(tmp_path):
     (tmp_path / "slow.py").write_text(PLUGIN)
     assert start(tmp_path, tmp_path / "whole").wait(300) == 0, (tmp_path / "log").read_text()
     expected = content(tmp_path / "whole")
-    assert len(expected) == 1 + 6 + 2 * 7 * 3  # weights, fitted detectors, scores and examples
+    assert len(expected) == 1 + 6 + 2 * 7 * 3 + 1  # weights, fitted detectors, scores and examples, classes
     moments, kills, runs, stages = random.Random(0), 0, [tmp_path / "run0"], set()
     while kills < KILLS:
         if kill_at_some_moment(start(tmp_path, runs[-1]), runs[-1], moments):
