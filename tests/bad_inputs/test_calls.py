@@ -163,4 +163,4 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError("timm:resnet50 needs timm: pip install farout[timm]")
 
     monkeypatch.setattr(studies, "load_plugins", missing)
-    assert refused("plan", "none").startswith("error: timm:resnet50 needs timm: pip install farout[timm]\n")
+    assert refused("plan", "none").startswith("error: timm:resnet50 needs timm: pip install farout[timm]")

@@ -108,7 +108,7 @@ def test_one_that_fails_leaves_the_others_be_and_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(farout.detectors.MDSLayers, method, failing)
         outcome = farout.run(learning(weights), tmp_path).outcome
-    assert "mds_layers on lenet: ArithmeticError: no gradient" in outcome.failed.values()
+    assert any(why.startswith("mds_layers on lenet: ArithmeticError: no gradient") for why in outcome.failed.values())
     unhurt = {"msp", "mds_layers(epsilon=0.0)"} if method == "look" else {"msp"}
     assert {detector for detector, _ in scores(tmp_path)} == unhurt
     again = farout.run(learning(weights), tmp_path).outcome

@@ -159,7 +159,7 @@ def test_one_that_fails_to_look_leaves_the_others_be_and_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(detectors.ODIN, "look", look)
         outcome = farout.run(spec(weights, ["msp", "odin"]), tmp_path).outcome
-    assert "odin on lenet: ArithmeticError: no gradient" in outcome.failed.values()
+    assert any(why.startswith("odin on lenet: ArithmeticError: no gradient") for why in outcome.failed.values())
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}
     assert not farout.run(spec(weights, ["msp", "odin"]), tmp_path).outcome.failed
     assert {detector for detector, _ in scores(tmp_path)} == {"msp", "odin"}

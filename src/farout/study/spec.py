@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     NonNegativeInt,
     PositiveInt,
     ValidationError,
@@ -184,10 +185,10 @@ class NetworkSpec(Spec):
     members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
     pretrained: bool = False
     train: TrainSpec | None = None
-    mean: float | tuple[float, ...] | None = None
+    mean: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     """Normalizer, a number per channel or one for all; None = 0.5, or what timm's weights saw of a network that timm
     builds."""
-    std: float | tuple[float, ...] | None = None
+    std: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
@@ -200,8 +201,9 @@ class NetworkSpec(Spec):
         if not isinstance(value, dict) or "params" in value:
             return value
         params = {key: item for key, item in value.items() if key not in cls.model_fields}
-        known = networks.parameters(str(value.get("name")))
-        if known is not None and value.get("name") in networks.NETWORKS:
+        name = str(value.get("name"))
+        known = networks.parameters(name)
+        if known is not None and name in networks.NETWORKS:
             _check_keys(cls, params, [*(field for field in cls.model_fields if field != "params"), *known])
         return {key: item for key, item in value.items() if key not in params} | {"params": params}
 
