@@ -304,7 +304,12 @@ class Detector:
             cls.name = cls.__name__
 
     def fit(self, images: ImageSet) -> None:
-        """Learn from inliers; fitting again forgets the first fit."""
+        """Learn from inliers; fitting again forgets the first fit.
+
+        `fit(train, *, val=None, outliers=None, seed=0)` gets what it names: the validation split, the outliers that
+        detectors may learn from, and a seed. A study fits once and keeps the tensors, arrays, modules, numbers and
+        texts that the object holds, or its `state_dict`, for all processes.
+        """
 
     def score(self, images: Tensor) -> Tensor:
         """Score of every image [B, C, H, W] in [0, 1]: [B], larger = more outlying."""

@@ -46,6 +46,14 @@ def describe(thing: object) -> Json | None:
         return None
 
 
+def same(a: object, b: object) -> bool:
+    """Are these plainly the same? False where that cannot be told."""
+    try:
+        return canonical(_plain(a)) == canonical(_plain(b))
+    except (OSError, TypeError, ValueError, RecursionError):
+        return False
+
+
 def code_of(cls: type) -> Json | None:
     """The source of a user's class, its attributes, and what its methods read from outside; None if out of reach."""
     try:

@@ -12,6 +12,7 @@ from torch import Tensor
 from farout.adapters.function import FUNCTIONS, Function
 from farout.core import Detector, NotFitted
 from farout.data.inputs import as_image_set, is_images
+from farout.detectors.keeping import fit
 from farout.detectors.panel import Member, Panel
 from farout.protocols import PROTOCOLS, check
 from farout.result import Result, run
@@ -129,5 +130,5 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> lis
         weights = detector.network.digest
         return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
     if train is not None:
-        detector.fit(train)
-    return [ImageSubject(detector.name, detector, None, fitted_before=inliers.train)]
+        fit(detector, train, val=inliers.val and inliers.val.load(), seed=0)
+    return [ImageSubject(detector.name, detector, fitted_before=inliers.train)]

@@ -159,7 +159,7 @@ def test_detectors_that_read_images_score_their_class_alone(study: Any, monkeypa
     entries = plan(study(["Mine"], one_class=True, setups={"x": ["flip"]}))
     for entry in shifted(entries):
         assert set(entry.cell.images.load().labels) == {int(entry.tags["label"])}
-        assert set(entry.cell.subject.train.load().labels) == {int(entry.tags["label"])}
+        assert set(entry.cell.subject.splits["train"].load().labels) == {int(entry.tags["label"])}
 
 
 def test_detectors_that_read_images_are_fitted_once_for_each_class(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:

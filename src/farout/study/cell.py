@@ -153,6 +153,12 @@ class Work(ABC):
     def portable(self) -> bool:
         """May its chunks run in other processes?"""
 
+    def stays(self, store: Store) -> bool:
+        """Must it be computed by this process, since a detector's fitted state cannot be kept? Asked once all that it
+        requires is there."""
+        subjects = (getattr(cell, "subject", None) for cell in self.cells)
+        return any(subject.stays(store) for subject in subjects if subject is not None)
+
     @cached_property
     @abstractmethod
     def roles(self) -> dict[str, int]:

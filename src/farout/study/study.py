@@ -163,7 +163,7 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     new = seed == spec.seeds[0] or named != spec.inliers
     networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or new]
-    return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new))
+    return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new, seed))
 
 
 def seeded(data: DataSpec, seed: int) -> DataSpec:
@@ -265,7 +265,7 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
         raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error
 
 
-def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool) -> list[Subject]:
+def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool, seed: int) -> list[Subject]:
     made = [(item, _detector(item)) for item in spec.detectors]
     post_hoc = [(item, detector) for item, detector in made if isinstance(detector, PostHoc)]
     if post_hoc and not spec.networks:
@@ -284,4 +284,6 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
             fit = fitted(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
     images = [item for item, detector in made if not isinstance(detector, PostHoc)] if new else []
-    return subjects + [ImageSubject(item.label or item.name, item, inliers.train) for item in images]
+    splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}
+    given = {name: source for name, source in splits.items() if source is not None}
+    return subjects + [ImageSubject(item.label or item.name, item, given, seed) for item in images]

@@ -27,6 +27,7 @@ from farout.detectors.tuned import Images
 from farout.identity import digest
 from farout.networks.network import Network
 from farout.study.cell import Cell
+from farout.study.detector_fit import DetectorFitCell, description, fit_cell
 from farout.study.fitting import MEMBER, FitCell, Part
 from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
 from farout.study.spec import SPLIT, DetectorSpec
@@ -78,6 +79,10 @@ class Subject(ABC):
     def fitted_on(self, part: Part) -> Subject:
         """The same detector fitted on a part of the inliers; an error where it comes fitted."""
         raise ValueError(f"{self.label} comes fitted, and cannot be fitted on single classes; name it in a study file")
+
+    def stays(self, store: Store) -> bool:
+        """Must one process do all its work, since what it has learned cannot be kept?"""
+        return False
 
     def check(self) -> None:  # noqa: B027
         """An error where it can be known beforehand that fitting will fail."""
@@ -171,33 +176,51 @@ class PostHocSubject(Subject):
 
 
 _fitted: dict[str, Detector] = {}
-"""Detectors that this process has fitted lately, by identity."""
+"""Detectors that this process has fitted, since their state cannot be kept, by identity."""
 
 
 @dataclass(frozen=True)
 class ImageSubject(Subject):
-    """A detector that reads images, fitted in every process that uses it."""
+    """A detector that reads images: as it stands, or as its cell has fitted it."""
 
     label: str
     source: DetectorSpec | Detector
-    train: ImageSource | None
+    splits: Mapping[str, ImageSource] = field(default_factory=dict)
+    """What it may be fitted on: train, val, outliers."""
+    seed: int = 0
     fitted_before: ImageSource | None = field(default=None, compare=False)
     """The images that its maker has fitted it on."""
     network = ""
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
-        return isinstance(self.source, DetectorSpec) and (self.train is None or self.train.portable)
+        return isinstance(self.source, DetectorSpec) and all(source.portable for source in self.splits.values())
 
     def fitted_on(self, part: Part) -> Subject:
-        if self.train is None or isinstance(self.source, Detector):
+        if not self.splits or isinstance(self.source, Detector):
             return super().fitted_on(part)
-        return replace(self, train=part(self.train))
+        return replace(self, splits={name: part(source) for name, source in self.splits.items() if name != "outliers"})
 
     @property
     def learns(self) -> Mapping[str, ImageSource]:
-        images = self.train or self.fitted_before
-        return {"train": images} if images and type(self.make()).fit is not Detector.fit else {}
+        if self.fit is not None:
+            return dict(self.fit.splits)
+        fits = self.fitted_before and type(self.make()).fit is not Detector.fit
+        return {"train": self.fitted_before} if self.fitted_before and fits else {}
+
+    @cached_property
+    def fit(self) -> DetectorFitCell | None:
+        """The cell that fits it; None where there is nothing to fit."""
+        if isinstance(self.source, Detector):
+            return None
+        return fit_cell(self.label, self.source, self._own, self.make, dict(self.splits), self.seed)
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return () if self.fit is None else (self.fit,)
+
+    def stays(self, store: Store) -> bool:
+        return self.fit is not None and not self.fit.kept(store)
 
     def make(self) -> Detector:
         """The detector, not fitted."""
@@ -208,8 +231,8 @@ class ImageSubject(Subject):
         return detector
 
     @cached_property
-    def _identity(self) -> Any:
-        own = describe(self.make())
+    def _own(self) -> Any:
+        own = describe(self.source) if isinstance(self.source, Detector) else description(self.make)
         if own is None:
             warnings.warn(
                 f"{self.label}: what this detector is cannot be told from its source and attributes, so its results "
@@ -217,25 +240,23 @@ class ImageSubject(Subject):
                 stacklevel=2,
             )
             own = uuid.uuid4().hex
-        return {"detector": own, "train": self.train and self.train.about.fingerprint}
+        return own
 
     def identity(self) -> Any:
-        return self._identity
+        return {"detector": self._own} if self.fit is None else {"fitted": self.fit.id}
 
     @property
     def group(self) -> str:
         return digest(self.identity())
 
     def _fitted(self, store: Store) -> Detector:
-        """The detector, fitted once in this process however many sets it scores."""
-        if self.train is None:
+        """The detector as fitted; one whose state cannot be kept is fitted once in this process."""
+        if self.fit is None:
             return self.make()
+        if not self.stays(store):
+            return self.fit.fitted(store)
         if self.group not in _fitted:
-            if len(_fitted) >= 4:
-                del _fitted[next(iter(_fitted))]
-            detector = self.make()
-            detector.fit(self.train.open(store))
-            _fitted[self.group] = detector
+            _fitted[self.group] = self.fit.fitted(store)
         return _fitted[self.group]
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:

@@ -52,6 +52,7 @@ def run(
     """
     everything = closure(cells)
     present = {cell.id for cell in everything if store.has(cell.id)}
+    present -= _of_other_fits(everything, present, store)
     outcome = Outcome(reused=len(present), damaged=[why for cell in everything if (why := store.damaged(cell.id))])
     suspects = _left_by_a_crash(store)
     works = grouped([cell for cell in everything if cell.id not in present])
@@ -68,6 +69,20 @@ def run(
             travelling = LocalExecutor(scheduler, store, target, notes, workers, plugins, timeout)
         scheduler.go(inline, travelling)
     return outcome
+
+
+def _of_other_fits(cells: Sequence[Cell], present: set[str], store: Store) -> set[str]:
+    """Return the results of detectors whose fitted state could not be kept, where some of them are missing: what is
+    computed now would come from another fit, so all are computed again."""
+    lost = {cell.id for cell in cells if cell.id in present and store.facts(cell.id).get("kept") is False}
+    dependents: dict[str, set[str]] = {fit: set() for fit in lost}
+    for cell in cells:
+        for need in closure(cell.requires):
+            if need.id in lost:
+                dependents[need.id].add(cell.id)
+                if cell.id not in present:
+                    store.forget(cell.group)  # chunks of an earlier fit
+    return {cell for fit, results in dependents.items() if results - present for cell in (fit, *results)}
 
 
 def closure(cells: Sequence[Cell]) -> list[Cell]:

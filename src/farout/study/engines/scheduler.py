@@ -23,8 +23,8 @@ FLUSH_SECONDS = 5.0
 class _Active:
     """Work under way: the chunks nobody has been given yet, those that somebody is at, those not yet on disk."""
 
-    def __init__(self, work: Work, store: Store) -> None:
-        self.work, self.store = work, store
+    def __init__(self, work: Work, store: Store, executor: Executor) -> None:
+        self.work, self.store, self.executor = work, store, executor
         self.chunks = {str(chunk): chunk for chunk in work.chunks}
         self.todo = deque(self.chunks)
         self.missing = set(self.chunks)
@@ -102,24 +102,24 @@ class Scheduler:
                     active.flush()
 
     def _held(self, executor: Executor) -> int:
-        return sum(self._executor(active.work) is executor for active, _ in self.tasks.values())
+        return sum(active.executor is executor for active, _ in self.tasks.values())
 
     def _executor(self, work: Work) -> Executor:
+        """Who computes a work whose requirements are there."""
         here, travelling = self.executors
-        return travelling if work.portable else here
+        return travelling if work.portable and not work.stays(self.store) else here
 
     def _hand_out(self, here: Executor, travelling: Executor) -> bool:
         """Fill the executors with tasks; return whether there is anything to wait for."""
         room = {executor: executor.slots - self._held(executor) for executor in (here, travelling)}
-        for task in self._tasks(room):
-            executor = self._executor(task.work)
+        for executor, task in self._tasks(room):
             executor.submit(task)
             room[executor] -= 1
         if not self.tasks and self.waiting:
             raise RuntimeError(f"{self.waiting[0].cells[0].title} waits for a result that is gone; run again")
         return bool(self.tasks)
 
-    def _tasks(self, room: Mapping[Executor, int]) -> Iterator[Task]:
+    def _tasks(self, room: Mapping[Executor, int]) -> Iterator[tuple[Executor, Task]]:
         """Yield tasks while there is room: of work under way, then of work whose requirements are there."""
         for active in list(self.active.values()):
             yield from self._tasks_of(active, room)
@@ -130,17 +130,22 @@ class Scheduler:
 
     def _next(self, room: Mapping[Executor, int]) -> Work | None:
         """Return the first work that can begin now."""
-        return next((work for work in self.waiting if room[self._executor(work)] and self._settled(work)), None)
+        ready = (work for work in self.waiting if self._settled(work))
+        return next((work for work in ready if self._broken(work) or room[self._executor(work)]), None)
 
-    def _tasks_of(self, active: _Active, room: Mapping[Executor, int]) -> Iterator[Task]:
-        executor = self._executor(active.work)
+    def _broken(self, work: Work) -> bool:
+        """Does it require a failed cell? Then nobody computes it."""
+        return any(need.id in self.failures for need in work.requires)
+
+    def _tasks_of(self, active: _Active, room: Mapping[Executor, int]) -> Iterator[tuple[Executor, Task]]:
+        executor = active.executor
         while active.todo and room[executor]:
             name = active.todo.popleft()
-            yield Task(self._number(active, name), active.work, active.chunks[name])
+            yield executor, Task(self._number(active, name), active.work, active.chunks[name])
         if not active.missing and not active.finishing and room[executor]:
             active.finishing = True
             seconds = time.monotonic() - active.started_at
-            yield Task(self._number(active, ""), active.work, None, seconds)
+            yield executor, Task(self._number(active, ""), active.work, None, seconds)
 
     def _number(self, active: _Active, name: str) -> int:
         number = next(self.numbers)
@@ -160,7 +165,7 @@ class Scheduler:
             self._restart(work, [cell for cell in work.cells if cell.id not in lost])
             return
         try:
-            active = _Active(work, self.store)
+            active = _Active(work, self.store, self._executor(work))
             self._advance(work, active.resume(self.device))
         except Exception:
             self._fail(work, traceback.format_exc())
@@ -270,7 +275,7 @@ class Scheduler:
         """Keep the finished chunks of a work and take it off the list."""
         active.flush()
         del self.active[active.work.id]
-        self._executor(active.work).cancel({number for number, (of, _) in self.tasks.items() if of is active})
+        active.executor.cancel({number for number, (of, _) in self.tasks.items() if of is active})
 
     def _record_failure(self, cell: Cell, why: str) -> None:
         self.failures[cell.id] = told = f"{cell.suspect}: {reason(why)}" if cell.suspect else reason(why)
