@@ -70,6 +70,11 @@ def of(cell: Cell | None) -> Iterator[None]:
         _write(outer)
 
 
+def since() -> float:
+    """Return when the cell that this process is at began."""
+    return 0.0 if _file is None else float(_HEAD.unpack(_file[: _HEAD.size])[0])
+
+
 def interrupted() -> str:
     """Return the id of the cell that an order to stop has met, once."""
     global _interrupted

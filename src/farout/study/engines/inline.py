@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -75,7 +76,7 @@ def late(timeout: float | None) -> str:
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `OutOfTime` in this block after so many seconds, where the system has timers and this is the main thread.
+    """Raise `OutOfTime` where one cell takes longer, if the system has timers and this is the main thread.
 
     Code that holds the interpreter, as a loop in C does, is not interrupted; worker processes are.
     """
@@ -83,14 +84,16 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     if seconds is None or not main or not hasattr(signal, "setitimer"):
         yield
         return
-    before = signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again every second, for code that catches everything
+    began = time.monotonic()
+
+    def check(number: int, frame: object) -> None:
+        if time.monotonic() - max(began, activity.since()) >= seconds:
+            raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds / 4, 1.0))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _out_of_time(number: int, frame: object) -> None:
-    raise OutOfTime
