@@ -175,7 +175,8 @@ def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, n
 )
 def test_everything_has_a_line_about_it_and_aliases_are_no_names(family: str) -> None:
     registry = _registry(Family(family))
-    assert [name for name in registry.names() if not (registry[name].__doc__ or "").strip()] == []
+    ours = [name for name in registry.names() if registry[name].__module__.startswith("farout.")]  # not other tests'
+    assert [name for name in ours if not (registry[name].__doc__ or "").strip()] == []
     assert set(registry.aliases.values()) <= set(registry.names())
     assert not set(registry.aliases) & set(registry.names())
     for alias, name in registry.aliases.items():

@@ -174,7 +174,8 @@ def test_a_detector_that_fails_leaves_the_others_be(
     result = farout.run(change(study, detectors=["msp", "broken"]), tmp_path / "out")
     assert len(result.outcome.failed) == 4
     assert result.table().equals(whole.table())
-    assert "4 of 9 results are missing, 4 of them failed:\n  ValueError: no <light> in here" in repr(result)
+    failed = "4 of 9 results are missing, 4 of them failed:\n  broken on lenet: ValueError: no <light> in here"
+    assert failed in repr(result)
     report = render(result.results)
     assert "ValueError: no &lt;light&gt; in here" in report
     assert "in fit\n" in report  # the traceback of the fit itself, not only that it failed

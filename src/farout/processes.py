@@ -64,8 +64,13 @@ def process_pool(
 def start_worker(target: Callable[..., None], arguments: tuple[Any, ...], plugins: tuple[str, ...]) -> SpawnProcess:
     """Start a process that runs `target(*arguments)` once it knows the plugins."""
     process = SPAWN.Process(target=_set_up, args=(plugins, target, arguments))
-    with _starting():
-        process.start()
+    try:
+        with _starting():
+            process.start()
+    except BaseException:  # a signal that was held back until it had started
+        if process.pid is not None:
+            process.kill()
+        raise
     return process
 
 
@@ -135,29 +140,32 @@ def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess], patience: float) 
 @contextmanager
 def _starting() -> Iterator[None]:
     """Start processes in this block: they get the workers' environment, and no Ctrl-C while they import."""
-    with _environment(WORKER_ENVIRONMENT), _interrupts_later():
+    with _environment(WORKER_ENVIRONMENT), signals_deferred():
         yield
 
 
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Ctrl-C meanwhile is heard at the end, and never by processes that are started meanwhile, which inherit the mask.
+def signals_deferred() -> Iterator[None]:
+    """Defer SIGINT and SIGTERM until the block ends; processes started inside inherit the blocked mask of SIGINT.
 
-    A process that heard it while it imports would say so with a traceback.
+    A process that heard Ctrl-C while it imports would say so with a traceback.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    heard: list[int] = []  # by another thread, which the mask is not for
-    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    heard: list[int] = []
+    before: dict[int, Any] = {}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, frame: heard.append(number))
         yield
     finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, before)
     if heard:
-        raise KeyboardInterrupt
+        signal.raise_signal(heard[0])
 
 
 @contextmanager

@@ -31,13 +31,14 @@ class Result:
 
     def __init__(self, root: Path, outcome: Outcome, *, temporary: bool = False) -> None:
         self.path, self.outcome = root, outcome
+        self._root = root.absolute()  # a detector may change the working directory
         if temporary:  # the folder goes when nobody holds the result any more
             weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
 
     @cached_property
     def results(self) -> Results:
         """The stored plan and scores."""
-        return Results(self.path)
+        return Results(self._root)
 
     @property
     def notes(self) -> list[str]:
@@ -96,7 +97,7 @@ def run(
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
     cells = [entry.cell for entry in entries]
-    store = Store(root).open()
+    store = Store(root.absolute()).open()
     with store.lock():
         write_plan(store, study, entries)
         result.outcome = engine.run(

@@ -5,10 +5,12 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from farout.networks import create, save_weights
 from farout.study.results import Results
 
 STUDY = """
@@ -166,3 +168,87 @@ def test_a_detector_that_ends_the_process_is_named_by_the_next_run_and_can_be_le
     third = run(tmp_path, ["quits", "good"], "--workers", "0", "--without", "quits")
     assert third.returncode == 0, third.stderr
     assert "0 failed" in third.stdout
+
+
+POST_HOC = """
+import os, sys, threading
+import farout
+
+def post_hoc(name, **members):
+    score = lambda self, activations: activations.logits.double().amax(1)
+    known = {"__module__": __name__, "name": name, "needs": frozenset({"logits"}), "score": score}
+    made = type(name, (farout.PostHoc,), {**known, **members})
+    globals()[name] = made  # so that it can be sent to workers
+    return farout.register(made)
+
+def exits(self, *arguments):
+    sys.exit(0)
+
+def odd_words(self, activations):
+    raise ValueError("lone \\udc80 surrogate")
+
+def like_a_frame(self, activations):
+    raise ValueError('first\\n  File "nowhere", line 1\\n    last')
+
+def elsewhere(self, activations):
+    os.chdir("/")
+    return activations.logits.double().amax(1)
+
+post_hoc("copied", __deepcopy__=exits)
+post_hoc("words", score=odd_words)
+post_hoc("frames", score=like_a_frame)
+post_hoc("elsewhere", score=elsewhere)
+post_hoc("locked", __init__=lambda self: setattr(self, "lock", threading.Lock()) or setattr(self, "state", {}))
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_post_hoc_detectors_that_misbehave_fail_alone_in_the_pass_they_share(tmp_path, workers):
+    save_weights(create("lenet", 4, 32), tmp_path / "lenet.safetensors")
+    bad = ["copied", "words", "frames", "locked"]
+    (tmp_path / "study.yaml").write_text(
+        STUDY.replace("NAMES", ", ".join([*bad, "elsewhere", "msp"]))
+        + "networks: [{name: lenet, weights: lenet.safetensors}]\n"
+    )
+    (tmp_path / "mine.py").write_text(POST_HOC)
+    command = [sys.executable, "-m", "farout", "run", "study.yaml", "--out", "run", "--plugin", "mine.py"]
+    ended = subprocess.run([*command, "--workers", workers], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 1, ended.stderr
+    done, failed = results(tmp_path)
+    assert done == {"msp": 2, "elsewhere": 2}
+    assert failed.keys() == set(bad)
+    assert "surrogate" in failed["words"]
+    assert "lock" in failed["locked"]
+
+
+@pytest.mark.parametrize("moment", ["import", "__init__"])
+def test_a_file_that_ends_the_program_is_an_error(tmp_path, moment):
+    body = "import sys; sys.exit(0)" if moment == "import" else "import farout, sys"
+    own = "class Mine(farout.Detector):\n    name = 'good'\n    def __init__(self):\n        sys.exit(0)\n"
+    (tmp_path / "mine.py").write_text(f"{body}\n" + ("" if moment == "import" else f"@farout.register\n{own}"))
+    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "good"))
+    command = [sys.executable, "-m", "farout", "plan", "study.yaml", "--plugin", "mine.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 2
+    assert re.match(r"error: .*ends the program with sys.exit\(0\) \(mine.py, line \d\)", ended.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_workers_start_leaves_no_process(tmp_path, number):
+    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "good"))
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    code = "import signal, farout.cli; signal.signal(signal.SIGINT, signal.default_int_handler); farout.cli.main()"
+    options = ["run", "study.yaml", "--out", "run", "--plugin", "mine.py", "--workers", "4"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "-c", code, *options], cwd=tmp_path, stdout=log, stderr=log)
+        while len(children(tmp_path)) < 3 and process.poll() is None:
+            time.sleep(0.002)
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number, (tmp_path / "log").read_text()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+    deadline = time.monotonic() + 10
+    while children(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not children(tmp_path)

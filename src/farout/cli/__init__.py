@@ -11,6 +11,7 @@ import typer
 from farout import interrupts
 from farout.cli import attacks, looking, sets, studies
 from farout.cli.ending import leave, message
+from farout.user_code import raised_at
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,6 +55,9 @@ def main() -> None:
     try:
         app(prog_name="farout")
     except SystemExit as end:
+        if place := raised_at(end):
+            typer.echo(f"error: your code ends the program with sys.exit({end.code!r}){place}", err=True)
+            leave(2)
         leave(end.code if isinstance(end.code, int) else 0)
     except Exception as error:
         if code := interrupts.exit_code():  # a library interrupted in its import may raise something else

@@ -60,6 +60,8 @@ def users_code() -> Iterator[None]:
     """Whatever goes wrong in a file of the user's is bad usage, and no trouble of ours."""
     try:
         yield
+    except SystemExit as error:
+        raise ValueError(f"the file ends the program with sys.exit({error.code!r}){raised_at(error)}") from error
     except Exception as error:
         place = "" if isinstance(error, SyntaxError) else raised_at(error)
         if isinstance(error, ValueError | OSError) and not place:  # of ours: no such file

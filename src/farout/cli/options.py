@@ -29,7 +29,7 @@ Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = 
 Timeout = Annotated[
     float | None,
     typer.Option(
-        min=0.001, help="Seconds that a detector may take for one chunk of images (64) or of chains.",
+        min=0.001, help="Seconds that a detector may take for a chunk of images or a step of a search.",
         show_default="no limit",
     ),
 ]  # fmt: skip

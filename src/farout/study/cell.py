@@ -133,6 +133,8 @@ class Work(ABC):
 
     cells: tuple[Any, ...]
     chunk_size: ClassVar[int] = CHUNK
+    limited: ClassVar[bool] = True
+    """Does the time limit for one chunk hold for it?"""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"cells": self.cells}  # what else there is follows from them
@@ -194,15 +196,21 @@ def attempt(compute: Callable[[], T]) -> T | str:
     except BaseException as error:
         if requested(error):
             raise
-        return traceback.format_exc()
+        return formatted()
+
+
+def formatted() -> str:
+    """Return the traceback of the exception being handled, in characters that any file takes."""
+    return traceback.format_exc().encode("utf-8", "backslashreplace").decode()
 
 
 def reason(told: str) -> str:
     """The line of a traceback that names the error, the first after its last frame, and the user's line behind it."""
-    lines = told.strip().splitlines()
+    lines = told.strip().splitlines() or ["an error without a word"]
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
     after = lines[frames[-1] :] if frames else lines
-    return next(line for line in after if not line.startswith(" ")) + raised_at(told)
+    named = next((line for line in after if not line.startswith((" ", "+"))), lines[-1].strip())
+    return named + raised_at(told)
 
 
 def error_key(cell: Cell) -> str:

@@ -122,7 +122,9 @@ def drawn(own: Json) -> bool:
 
 
 class DetectorFitWork(Work):
-    """One fit, in one chunk."""
+    """One fit, in one chunk that may take any time."""
+
+    limited = False
 
     @property
     def portable(self) -> bool:

@@ -134,15 +134,24 @@ class FitJob(Job):
         self.cells: tuple[FitCell, ...] = work.cells
         first = self.cells[0]
         self.network = first.network.build(store).to(device)
-        self.panels = {cell.id: cell.panel(self.network) for cell in self.cells}
+        self.errors: dict[str, str] = {}
+        self.panels = dict(self._panels())
         sources = {"train": first.train, "val": first.val}
         self.images: dict[str, ImageSet] = {
             role: s.open(store) for role, s in sources.items() if s and role in work.roles
         }
         head = self.network.head
         self.tables = {role: Table(len(images), head) for role, images in self.images.items()}
-        self.errors: dict[str, str] = {}
         self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
+
+    def _panels(self) -> Iterator[tuple[str, Panel]]:
+        """Copies of the detectors on the network; one that cannot be copied has failed."""
+        for cell in self.cells:
+            panel = attempt(partial(cell.panel, self.network))
+            if isinstance(panel, str):
+                self.errors[cell.id] = panel
+            else:
+                yield cell.id, panel
 
     def _needs(self, split: Split | None) -> frozenset[str]:
         return frozenset().union(*(panel.needs(split) for panel in self.panels.values()))
@@ -159,7 +168,7 @@ class FitJob(Job):
 
     def _perturbing(self, role: str) -> list[FitCell]:
         """The cells whose detector scores these images by passes of its own, for which it need not be fitted."""
-        return [cell for cell in self.cells if _looks(cell) and role == "val"]
+        return [cell for cell in self.cells if cell.id in self.panels and _looks(cell) and role == "val"]
 
     def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
         with activity.of(cell):
@@ -190,8 +199,7 @@ class FitJob(Job):
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         for cell in self.cells:
             with activity.of(cell):
-                fitted = attempt(partial(self._fit, cell, self.panels.pop(cell.id)))
-            yield cell.id, fitted
+                yield cell.id, attempt(partial(self._fit, cell))
 
     def _facts(self) -> dict[str, float]:
         """The network's accuracy on the validation images, where they have labels and it has classes."""
@@ -201,10 +209,11 @@ class FitJob(Job):
         guesses = self.tables["val"].activations().logits.argmax(1).numpy()
         return {"accuracy": float((guesses == labels).mean())}
 
-    def _fit(self, cell: FitCell, panel: Panel) -> Record | str:
+    def _fit(self, cell: FitCell) -> Record | str:
         """Fit one detector."""
         if cell.id in self.errors:
             return self.errors[cell.id]
+        panel = self.panels.pop(cell.id)
         for role, images in self.images.items():
             panel.check_fit(role, images)
             panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel import Panel
 from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cell import Arrays, Cell, Record, Work
+from farout.study.cell import Arrays, Cell, Record, Work, attempt
 from farout.study.fitting import MEMBER
 from farout.study.scoring import ScoreWork, score_group
 from farout.study.sources import ImageSource, NetworkSource
@@ -66,7 +66,7 @@ class ClassifierSubject(Subject):
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.source.build(store).to(device)
-        return shared_pass([subject.panel_on(network, store) for subject in together])
+        return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
         """What gives the classes as scores."""

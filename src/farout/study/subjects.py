@@ -26,7 +26,7 @@ from farout.detectors.saved import state_digest
 from farout.detectors.tuned import Images
 from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cell import Cell
+from farout.study.cell import Cell, attempt
 from farout.study.detector_fit import DetectorFitCell, description, fit_cell
 from farout.study.fitting import MEMBER, FitCell, Part
 from farout.study.sources import ImageSource, LiveNetwork, NetworkSource
@@ -164,7 +164,7 @@ class PostHocSubject(Subject):
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
         network = self.fit.network.build(store).to(device)
-        return shared_pass([subject.panel_on(network, store) for subject in together])
+        return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
         """The detector as fitted, on its network."""
@@ -319,7 +319,8 @@ class PanelSubject(Subject):
         return LiveNetwork(self.panel.network, self.weights, self.network)
 
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        return shared_pass([subject.panel_on(self.panel.network, store) for subject in together])
+        network = self.panel.network
+        return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
         """The member alone; it holds its network already."""
@@ -333,19 +334,22 @@ def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
     return {name: source.load() for name, source in sources.items()}
 
 
-def shared_pass(panels: list[Panel]) -> Score:
+def shared_pass(network: Network, panels: list[Panel | str]) -> Score:
     """Scores of panels of one detector each that share a network: one forward pass for all that read the images as
-    they are, one of its own for each that does not."""
+    they are, one of its own for each that does not. A panel that could not be made is the traceback of why."""
 
-    def only(panel: Panel, images: Tensor, shared: Activations | None) -> NDArray[np.float64]:
+    def only(panel: Panel | str, images: Tensor, shared: Activations | None) -> NDArray[np.float64]:
+        if isinstance(panel, str):
+            raise RuntimeError(f"the detector cannot be opened:\n{panel}")
         (scores,) = panel.score_batch(images, shared if panel.shares else None).values()
         return scores
 
-    needs = frozenset().union(*(panel.needs(None) for panel in panels))
-    shares = any(panel.shares for panel in panels)
+    opened = [panel for panel in panels if isinstance(panel, Panel)]
+    needs = frozenset().union(*(panel.needs(None) for panel in opened))
+    shares = any(panel.shares for panel in opened)
 
     def score(images: Tensor) -> list[Ask]:
-        shared = forward(panels[0].network, images, needs) if shares else None
+        shared = forward(network, images, needs) if shares else None
         return [partial(only, panel, images, shared) for panel in panels]
 
     return score

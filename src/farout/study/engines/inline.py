@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from functools import partial
 import torch
 
 from farout.interrupts import Stop, requested
+from farout.study.cell import formatted
 from farout.study.engines import activity
 from farout.study.engines.executor import Executor, Listener, Task
 from farout.study.engines.performer import Performer
@@ -44,7 +44,7 @@ class InlineExecutor(Executor):
         """Perform a task; return what the listener is to be told."""
         performer, tell, number = self._performer, self._listener, task.number
         try:
-            with time_limit(self._timeout):
+            with time_limit(self._timeout if task.work.limited and task.chunk is not None else None):
                 if task.chunk is None:
                     return partial(tell.finished, number, performer.finish(task.work, task.seconds))
                 progress = partial(tell.progressed, number)
@@ -56,7 +56,7 @@ class InlineExecutor(Executor):
         except BaseException as error:
             if requested(error):
                 raise
-            return partial(tell.failed, number, traceback.format_exc())
+            return partial(tell.failed, number, formatted())
 
     def cancel(self, numbers: Collection[int]) -> None:
         self._cancelled |= set(numbers)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from farout.processes import SPAWN, start_worker
+from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cell import Work
 from farout.study.engines import activity, worker
 from farout.study.engines.executor import Executor, Listener, Task
@@ -55,7 +55,15 @@ class LocalExecutor(Executor):
         self._setup = (str(store.root), str(device)), plugins
         self._packed: tuple[Work | None, bytes] = None, b""
         self._stillborn, self._started = 0, 0
-        self._workers = [self._start() for _ in range(workers)]
+        self._workers: list[_Worker] = []
+        self._refused: list[tuple[int, str, str]] = []
+        try:
+            for _ in range(workers):
+                with signals_deferred():
+                    self._workers.append(self._start())
+        except BaseException:
+            self.close(stopped=True)
+            raise
 
     def _start(self) -> _Worker:
         note = self._notes / f"worker-{os.getpid()}-{self._started}"
@@ -64,11 +72,20 @@ class LocalExecutor(Executor):
 
     def submit(self, task: Task) -> None:
         if self._packed[0] is not task.work:
-            self._packed = task.work, pickle.dumps(task.work)  # for our own workers; never stored
-        order = Order(task.number, self._packed[1], task.chunk, task.seconds)
+            try:
+                self._packed = task.work, pickle.dumps(task.work)  # for our own workers; never stored
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}; it cannot be sent to a worker process: use --workers 0"
+                self._refused.append((task.number, why, _unpicklable(task.work)))
+                return
+        limited = task.work.limited and task.chunk is not None
+        order = Order(task.number, self._packed[1], task.chunk, task.seconds, limited)
         min(self._workers, key=lambda one: len(one.orders)).give(order)
 
     def wait(self) -> None:
+        if self._refused:
+            self._listener.died(*self._refused.pop())
+            return
         wait([end for one in self._workers for end in (one.connection, one.process.sentinel)], LISTEN_SECONDS)
         for one in list(self._workers):
             dead = one.dead
@@ -82,7 +99,8 @@ class LocalExecutor(Executor):
     def _pass_on(self, one: _Worker, kind: str, number: int, content: Any) -> None:
         one.heard_at = time.monotonic()
         if kind == "began":
-            one.began, one.began_at, self._stillborn = True, one.heard_at, 0
+            one.at_work = one.served = True
+            one.began_at, self._stillborn = one.heard_at, 0
         elif kind == "logged":
             logging.getLogger("farout").log(number, content)
         elif kind == "unstored":
@@ -101,13 +119,14 @@ class LocalExecutor(Executor):
         doing = activity.read(one.note)
         one.note.unlink(missing_ok=True)
         waiting, at = list(one.orders), None
-        if one.began and waiting:
+        if one.at_work:
             at = waiting.pop(0)
-        else:
+        elif not one.served:
             self._stillborn += 1
             if self._stillborn >= STARTS:
-                raise WorkersDie(f"worker processes {ended(one.process.exitcode)} before they have begun any work")
-        self._workers[self._workers.index(one)] = fresh = self._start()
+                raise WorkersDie(f"a worker process {ended(one.process.exitcode)} before it had begun any work, again")
+        with signals_deferred():
+            self._workers[self._workers.index(one)] = fresh = self._start()
         for order in waiting:
             fresh.give(order)
             if order.number in one.cancelled:
@@ -118,11 +137,11 @@ class LocalExecutor(Executor):
 
     def _watch(self, one: _Worker) -> None:
         """End a worker that takes too long for one chunk; say who is slow."""
-        doing = activity.read(one.note) if one.began and one.orders else None
+        doing = activity.read(one.note) if one.at_work else None
         if doing is None:
             return
         seconds = time.monotonic() - max(doing.since, one.began_at)
-        if self._timeout is not None and seconds > self._timeout:
+        if self._timeout is not None and one.orders[0].limited and seconds > self._timeout:
             one.kill(late(self._timeout))
         elif seconds > SLOW_SECONDS and time.monotonic() - one.heard_at > SLOW_SECONDS:
             self._listener.slow(one.orders[0].number, seconds, doing.cell)
@@ -157,7 +176,9 @@ class _Worker:
 
     def __init__(self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any) -> None:
         self.note, self.orders, self.cancelled, self.sentence = note, deque[Order](), set[int](), ""
-        self.began, self.began_at, self.heard_at = False, time.monotonic(), time.monotonic()
+        self.at_work, self.served = False, False
+        """Is it performing its first order? Has it ever begun one?"""
+        self.began_at = self.heard_at = time.monotonic()
         self.connection, theirs = SPAWN.Pipe()
         self.process = start_worker(worker.work, (theirs, *setup, str(note), over), plugins)
         theirs.close()
@@ -173,6 +194,7 @@ class _Worker:
         """The first order has been performed."""
         assert self.orders[0].number == number
         self.orders.popleft()
+        self.at_work = False
         self.cancelled.discard(number)
 
     def cancel(self, number: int) -> None:
@@ -210,6 +232,17 @@ class _Worker:
         if hasattr(os, "killpg") and self.process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def _unpicklable(work: Work) -> str:
+    """The id of the first cell that cannot be sent; empty where it is not a single one."""
+    for cell in work.cells:
+        try:
+            pickle.dumps(cell)
+        except Exception:
+            found: str = cell.id
+            return found
+    return ""
 
 
 def _send(connection: Connection, outbox: SimpleQueue[Order | int | None]) -> None:

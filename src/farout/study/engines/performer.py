@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.interrupts import requested
+from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, formatted
 from farout.study.engines import activity
 from farout.study.store import Store, StoreError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 READY = 2
 """Jobs that a process keeps ready."""
 
@@ -27,9 +29,21 @@ class Performer:
         self._jobs: dict[tuple[str, ...], Job] = {}
 
     def compute(self, work: Work, chunk: Chunk, progress: Progress) -> Arrays:
-        """Compute one chunk."""
-        with activity.of(_only(work)):
-            return self._job(work).run(chunk, progress)
+        """Compute one chunk; a full disk is an error of the store, not of the cell."""
+
+        def moved(images: int) -> None:
+            activity.touch()
+            progress(images)
+
+        try:
+            with activity.of(_only(work)):
+                return self._job(work).run(chunk, moved)
+        except OSError as error:
+            if error.errno in FULL:
+                raise StoreError(
+                    f"{error}; what was finished is kept, and the same command goes on from there"
+                ) from error
+            raise
 
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
         """Collect all kept chunks of a work and write its records; return the traceback of each cell that failed.
@@ -80,8 +94,10 @@ class Performer:
             self.store.write(cell.id, {**result.facts, **provenance(cell, seconds)}, result.files)
         except OSError as error:  # the disk, not the record: nothing more can be stored
             raise StoreError(str(error)) from error
-        except Exception:
-            return traceback.format_exc()
+        except BaseException as error:  # what a detector holds is read only now
+            if requested(error):
+                raise
+            return formatted()
         return None
 
 

@@ -117,7 +117,11 @@ def _left_by_a_crash(store: Store) -> set[str]:
     for path in files_in(store.running(), store.root):
         found.append(activity.read(path))
         path.unlink()
-    titles = dict.fromkeys(doing.title for doing in found if doing and doing.cell)
+    titles = dict.fromkeys(
+        doing.title if doing.suspect in doing.title else f"{doing.title} ({doing.suspect})"
+        for doing in found
+        if doing and doing.cell
+    )
     if titles:
         logging.getLogger("farout").warning(
             f"the run before this one ended without a word while it was at: {'; '.join(titles)}. It is tried again, "

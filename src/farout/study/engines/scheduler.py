@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from farout.study.cell import Arrays, Cell, Work, reason
+from farout.interrupts import requested
+from farout.study.cell import Arrays, Cell, Work, formatted, reason
 from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
 from farout.study.store import Store
@@ -167,8 +167,10 @@ class Scheduler:
         try:
             active = _Active(work, self.store, self._executor(work))
             self._advance(work, active.resume(self.device))
-        except Exception:
-            self._fail(work, traceback.format_exc())
+        except BaseException as error:
+            if requested(error):
+                raise
+            self._fail(work, formatted())
             return
         self.active[work.id] = active
         yield active

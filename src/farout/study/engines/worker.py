@@ -8,7 +8,6 @@ import os
 import pickle
 import sys
 import threading
-import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from farout.interrupts import Stop
-from farout.study.cell import Chunk
+from farout.study.cell import Chunk, formatted
 from farout.study.engines import activity
 from farout.study.engines.performer import Performer
 from farout.study.store import Store, StoreError
@@ -30,6 +29,8 @@ class Order(NamedTuple):
     work: bytes
     chunk: Chunk | None
     seconds: float
+    limited: bool
+    """Does the time limit hold for it?"""
 
 
 class RunIsOver(Stop):
@@ -81,7 +82,7 @@ class _Worker:
             except StoreError as error:
                 self._say("unstored", order.number, str(error))
             except BaseException:
-                self._say("failed", order.number, traceback.format_exc())
+                self._say("failed", order.number, formatted())
 
     def _perform(self, order: Order) -> None:
         task = _unpacked(order.work)
