@@ -174,31 +174,48 @@ POST_HOC = """
 import os, sys, threading
 import farout
 
-def post_hoc(name, **members):
-    score = lambda self, activations: activations.logits.double().amax(1)
-    known = {"__module__": __name__, "name": name, "needs": frozenset({"logits"}), "score": score}
-    made = type(name, (farout.PostHoc,), {**known, **members})
-    globals()[name] = made  # so that it can be sent to workers
-    return farout.register(made)
+class Top(farout.PostHoc):
+    needs = frozenset({"logits"})
 
-def exits(self, *arguments):
-    sys.exit(0)
+    def score(self, activations):
+        return activations.logits.double().amax(1)
 
-def odd_words(self, activations):
-    raise ValueError("lone \\udc80 surrogate")
+@farout.register
+class Copied(Top):
+    name = "copied"
 
-def like_a_frame(self, activations):
-    raise ValueError('first\\n  File "nowhere", line 1\\n    last')
+    def __deepcopy__(self, memo):
+        sys.exit(0)
 
-def elsewhere(self, activations):
-    os.chdir("/")
-    return activations.logits.double().amax(1)
+@farout.register
+class Words(Top):
+    name = "words"
 
-post_hoc("copied", __deepcopy__=exits)
-post_hoc("words", score=odd_words)
-post_hoc("frames", score=like_a_frame)
-post_hoc("elsewhere", score=elsewhere)
-post_hoc("locked", __init__=lambda self: setattr(self, "lock", threading.Lock()) or setattr(self, "state", {}))
+    def score(self, activations):
+        raise ValueError("lone \\udc80 surrogate")
+
+@farout.register
+class Frames(Top):
+    name = "frames"
+
+    def score(self, activations):
+        raise ValueError('first\\n  File "nowhere", line 1\\n    last')
+
+@farout.register
+class Elsewhere(Top):
+    name = "elsewhere"
+
+    def score(self, activations):
+        os.chdir("/")
+        return super().score(activations)
+
+@farout.register
+class Locked(Top):
+    name = "locked"
+
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
 """
 
 
