@@ -11,7 +11,7 @@ import farout
 @farout.register
 @dataclass(kw_only=True)
 class Margin(farout.PostHoc):
-    """How little the largest logit exceeds the next; k = 1 for the second largest, 2 for the third, …"""
+    """Small margin of the largest logit over the next; k = 1 for the second largest, 2 for the third, …"""
 
     name = "margin"
     k: int = 1

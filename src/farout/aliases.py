@@ -1,4 +1,4 @@
-"""What else the field calls things: an unknown name that stands here is answered with the name it has in farout."""
+"""Aliases: other names of the field. An unknown name among them is answered with the name it has in farout."""
 
 from __future__ import annotations
 

@@ -415,7 +415,7 @@ def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[n
 
 
 def _score_of(by: Any) -> str:
-    """Where the user's code stands that scored."""
+    """Return the place of the user's code that scored."""
     return defined_at(by, "score" if hasattr(type(by), "score") else "")
 
 

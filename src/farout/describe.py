@@ -106,7 +106,7 @@ def describe_function(function: object) -> Json | None:
 
 
 def describe_maker(maker: Any) -> Json:
-    """What a class or function of the user's is that makes things; where it cannot be told, no other is the same."""
+    """Describe a class or function of the user's that makes things; one that cannot be described equals no other."""
     code = code_of(maker) if isinstance(maker, type) else describe_function(maker)
     return unknown_code(maker) if code is None else code
 

@@ -1,4 +1,4 @@
-"""What a run of a study would compute, in numbers of results and images."""
+"""The plan of a study: what a run would compute, in numbers of results and images."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Planned(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """How many results the study is made of, and how many of them are missing."""
+        """Count the results that the study is made of, and how many of them are missing."""
         return Counts.of(rows_of(self.entries), self.store)
 
     def totals(self) -> Iterator[str]:
@@ -65,5 +65,5 @@ class Planned(NamedTuple):
 
 
 def _images(cells: list[Cell]) -> int:
-    """How many images pass a network or a detector."""
+    """Count the images that pass a network or a detector."""
     return sum(work.total_cost for work in grouped(cells))

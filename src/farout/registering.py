@@ -90,7 +90,7 @@ def _protocols() -> _Family:
 
 
 def _kind_of(thing: object) -> Kind:
-    """What a class is by what it derives."""
+    """Return the kind of a class by what it derives."""
     for kind, family in FAMILIES.items():
         if isinstance(thing, type) and issubclass(thing, family.base):
             return kind

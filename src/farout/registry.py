@@ -93,7 +93,7 @@ class Registry(Generic[T]):
 
 
 def _place(maker: Callable[..., Any]) -> tuple[str, str]:
-    """Where a class or function is defined: the same file imported again defines the same."""
+    """Return the place where a class or function is defined: the same file imported again defines the same."""
     module = sys.modules.get(maker.__module__)
     return str(getattr(module, "__file__", None) or maker.__module__), maker.__qualname__
 

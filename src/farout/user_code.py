@@ -1,4 +1,4 @@
-"""Where the user's code stands: the line that an error came from, and the line that defines a class or function."""
+"""Places in the user's code: the line that an error came from, and the line that defines a class or function."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from farout.watcher import Watcher
 
 LINE_SECONDS = 30.0
-"""How often a log file gets a line."""
+"""Seconds between two lines in a log file."""
 
 
 class Bar:
@@ -25,12 +25,12 @@ class Bar:
         self._task = progress.add_task("getting ready", total=None)
 
     def total(self, images: int) -> None:
-        """So many images more will be swept."""
+        """Add to the number of images to come."""
         before = self._progress.tasks[0].total or 0
         self._progress.update(self._task, total=before + images)
 
     def advance(self, images: int, title: str) -> None:
-        """So many are done."""
+        """Count images that are done."""
         self._progress.update(self._task, advance=images, description=title)
 
 
@@ -42,11 +42,11 @@ class Lines:
         self._began = self._said = time.monotonic()
 
     def total(self, images: int) -> None:
-        """So many images more will be swept."""
+        """Add to the number of images to come."""
         self._total += images
 
     def advance(self, images: int, title: str) -> None:
-        """So many are done."""
+        """Count images that are done."""
         self._done += images
         now = time.monotonic()
         if now - self._said >= LINE_SECONDS:

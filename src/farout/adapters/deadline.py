@@ -35,7 +35,7 @@ class Deadline:
 
 
 class _Reader(io.RawIOBase):
-    """What a socket receives; a socket's own timeout starts anew with every byte."""
+    """Bytes of a socket until a deadline; a socket's own timeout starts anew with every byte."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock, self._deadline = sock, deadline
@@ -55,7 +55,7 @@ class _Reader(io.RawIOBase):
 
 @dataclass
 class _Source:
-    """What a response reads from, in the place of a socket."""
+    """Stand-in for a socket that a response reads from."""
 
     sock: socket.socket
     deadline: Deadline

@@ -92,7 +92,7 @@ class OpenOOD(Detector):
             yield (net if self.wrap is None else self.wrap(net)).eval()
 
     def seen(self, images: Tensor) -> Tensor:
-        """What the net sees: normalized images, without gradients."""
+        """Return the images as the net sees them: normalized, without gradients."""
         with torch.no_grad():
             return self.network.normalize(images.detach().clone().to(self.network.device)).contiguous()
 

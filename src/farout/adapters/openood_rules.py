@@ -101,7 +101,7 @@ def settle(postprocessor: Any) -> None:
 
 
 def _entry(postprocessor: Any, table: dict[str, Any]) -> Any:
-    """What a table says of the first class of OpenOOD's that this is; None where it says nothing."""
+    """Return the table's entry for the first class of OpenOOD's that this is; None where it has none."""
     names = (part.__name__ for part in type(postprocessor).__mro__ if _is_openoods(part))
     return next((table[name] for name in names if name in table), None)
 

@@ -38,7 +38,7 @@ class Parameter(NamedTuple):
 
 
 def facts(maker: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """What is known of a thing beside its parameters: the paper, what it reads, what it is fitted on."""
+    """Return facts of a thing beside its parameters: the paper, what it reads, what it is fitted on."""
     doc = " ".join((maker.__doc__ or "").split())
     if papers := list(dict.fromkeys(match.strip(" ,") for match in PAPER.findall(doc))):
         yield "papers" if len(papers) > 1 else "paper", "; ".join(papers)
@@ -70,7 +70,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _meanings(maker: Callable[..., Any], names: list[str]) -> dict[str, str]:
-    """What docstrings say of parameters: "name: …" in the thing's own, or the line below a field."""
+    """Read the meaning of parameters from docstrings: "name: …" in the thing's own, or the line below a field."""
     parts: list[Any] = [*reversed(maker.__mro__)] if isinstance(maker, type) else [maker]
     found: dict[str, str] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""How verbs end: on Ctrl-C and SIGTERM, with threads left behind, and on what goes wrong in a user's file."""
+"""The end of commands: on Ctrl-C and SIGTERM, with threads left behind, and on what goes wrong in a user's file."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def plan(
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="List every piece of work that is missing, too.")] = False,
 ) -> None:
-    """What a run would compute, and what it has already, by protocol. Nothing is computed, nothing downloaded.
+    """Show what a run would compute, and what it has already, by protocol. Nothing is computed, nothing downloaded.
 
     Example: farout plan study.yaml --budget quick
     """

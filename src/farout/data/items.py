@@ -23,9 +23,9 @@ from farout.data.sizes import one_size
 from farout.identity import bytes_of, digest, digest_arrays
 
 IMAGE_COLUMNS = ("image", "img")
-"""Where a row of a data set has its image."""
+"""Columns that hold the image of a data set's row."""
 LABEL_COLUMNS = ("label", "labels", "target")
-"""Where it has its class."""
+"""Columns that hold its class."""
 
 
 class FloatSet(ImageSet):

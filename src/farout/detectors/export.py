@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OPSET = 17
 TOLERANCE = 1e-3
-"""How far scores of the file may be from the panel's, relative to the largest: float32 networks round differently."""
+"""Largest difference of the file's scores from the panel's, as a share of the largest: float32 rounds differently."""
 
 
 def export(panel: Panel, path: str | Path, side: int | None = None) -> None:

@@ -22,7 +22,7 @@ FLOOR = 1e-6
 LEAST = 10
 """Training images from which on a tenth of them can be held out."""
 DIVISOR = 50
-"""What OpenOOD v1.5 divides by instead of an expected deviation."""
+"""Divisor of OpenOOD v1.5, instead of an expected deviation."""
 Variant = Literal["paper", "openood", "openood-1.5"]
 """As the paper defines it, or as OpenOOD's main of 2025-12-01 or its tag v1.5 computes it."""
 

@@ -201,7 +201,7 @@ class Panel:
         return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, found.name)
 
     def _images(self, images: Any, what: str = "images") -> ImageSet:
-        """What a user gives as images, with the channels of the network where Pillow reads them."""
+        """Convert what a user gives as images, with the channels of the network where Pillow reads them."""
         return as_image_set(images, channels=self.network.channels, what=what)
 
     def _splits(self, **splits: Any) -> tuple[ImageSet | None, ...]:

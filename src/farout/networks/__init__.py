@@ -42,7 +42,7 @@ SMALLEST = 16
 
 
 GIVEN = ("classes", "side", "channels")
-"""What a network's maker gets where it takes it."""
+"""Arguments that a network's maker gets where it takes them."""
 
 
 def names() -> list[str]:
@@ -127,8 +127,10 @@ def check_parameters(name: str, params: Mapping[str, Any]) -> None:
 
 
 def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
-    """What decides a network of the user's beside its weights: the code that makes it and its parameters; nothing of
-    ours, where the name is all there is."""
+    """Return what decides a network of the user's beside its weights: the code that makes it and its parameters.
+
+    Nothing of a network of ours, where the name is all there is.
+    """
     if name not in NETWORKS or not is_users(NETWORKS[name]):
         return {}
     return {"code": describe_maker(NETWORKS[name]), "params": dict(params)}

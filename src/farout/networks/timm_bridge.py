@@ -48,7 +48,7 @@ PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32
 FETCHING = ("huggingface_hub", "httpx", "httpx2", "requests", "urllib3")
 """Libraries whose errors, as those of the operating system, say that a file could not be fetched."""
 WEIGHTS_FILES = ("model.safetensors", "open_clip_model.safetensors", "pytorch_model.bin", "open_clip_pytorch_model.bin")
-"""What files of weights are called on the Hugging Face hub, the ones that timm looks for first."""
+"""Names of files of weights on the Hugging Face hub, the ones that timm looks for first."""
 TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
 """Names that have no small-image form of ours."""
 

@@ -25,7 +25,7 @@ def check(study: Study) -> None:
 
 
 def cuts(study: Study) -> list[str]:
-    """What the budget leaves out: of the images to fit on, and of what the study asks its protocols for."""
+    """List what the budget leaves out: of the images to fit on, and of what the study asks its protocols for."""
     asked = (cut for spec in study.protocols for cut in PROTOCOLS.create(spec.name, **spec.params).cuts(study))
     return [*fit_cuts(study.trials), *asked]
 

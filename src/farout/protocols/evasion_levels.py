@@ -18,7 +18,7 @@ ASKS = {
     3: "gradients that a detector hides are passed or estimated (BPDA)",
     4: "attacks on the detector itself",
 }
-"""What a test must have done for each level; 0 is not on the paper's roadmap."""
+"""Requirements of each level; 0 is not on the paper's roadmap."""
 REACHED, TRIED, NOT_TRIED = "reached", "tried", "not tried"
 LEVELS = (
     "How hard every detector was tested, by the levels of the paper's roadmap. A level is reached where an attack had "

@@ -44,7 +44,7 @@ EFFORT: dict[Budget, Effort] = {
 
 
 EFFORT_TAGS = ("images", "of_images", "steps", "of_steps")
-"""How many images are attacked in how many steps, each of how many that a level of the roadmap asks for."""
+"""Effort of an attack: images and steps, each of how many that a level of the roadmap asks for."""
 
 
 def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[str, str]:
@@ -57,7 +57,7 @@ def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[s
 
 
 def _total(images: ImageSource) -> int:
-    """How many images there are, also where the study takes the first of them only."""
+    """Count the images there are, also where the study takes the first of them only."""
     if isinstance(images, NamedImages) and images.spec.limit is not None:
         return len(NamedImages(images.spec.model_copy(update={"limit": None})).load())
     return images.about.total

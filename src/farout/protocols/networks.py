@@ -1,4 +1,4 @@
-"""How good the networks are that detectors read: accuracy on test and on validation images."""
+"""Accuracy of the networks that detectors read, on test and on validation images."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Surface:
 
 @dataclass(frozen=True)
 class Landscapes:
-    """What a search in two coordinates walks on: one panel per detector and method, low values dark."""
+    """Landscape of a search in two coordinates: one panel per detector and method, low values dark."""
 
     name: str
     title: str

@@ -11,7 +11,7 @@ from farout.protocols.summary import Table
 MARKED = (
     "Bold: the best of its network and outlier set; underlined: cannot be told apart from it (DeLong's paired test)."
 )
-"""What the marks of a table mean."""
+"""Legend of a table's marks."""
 
 
 def readable(frame: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def fitted(results: Results) -> list[Table]:
-    """How many images networks were trained and detectors fitted on; nothing where nothing was."""
+    """Tell how many images networks were trained and detectors fitted on; nothing where nothing was."""
     if not results.fitted:
         return []
     used = [kind for kind in SPLITS.values() if any(line[kind] for line in results.fitted)]

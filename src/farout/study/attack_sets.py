@@ -55,7 +55,7 @@ def write(
 
 
 _SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
-"""What people are told of the set."""
+"""Facts of the set that people are told."""
 
 
 def _identity(cell: AttackCell) -> dict[str, Any]:

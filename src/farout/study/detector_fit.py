@@ -34,9 +34,9 @@ class DetectorFitCell(Cell):
     label: str
     spec: DetectorSpec
     own: Json
-    """What the detector is."""
+    """Description of the detector."""
     splits: tuple[tuple[str, ImageSource], ...]
-    """What it is fitted on: train, and val and outliers where its `fit` takes them."""
+    """Images to fit it on: train, and val and outliers where its `fit` takes them."""
     seed: int | None
     """None where its `fit` takes none."""
 

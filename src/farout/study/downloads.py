@@ -1,4 +1,4 @@
-"""What a run of a study would download."""
+"""Missing downloads of a study."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SPLITS = {"train": "training", "val": "validation", "outliers": "outlier"}
 """Splits to fit on, and what people call their images."""
 Line = dict[str, Any]
-"""What was fitted (`fitted`, `network`, `seed`); by split the number of images, and as of_… of how many."""
+"""A line: what was fitted (`fitted`, `network`, `seed`); by split the number of images, and as of_… of how many."""
 
 
 def fit_lines(trials: Sequence[Trial]) -> list[Line]:
@@ -90,6 +90,6 @@ def _line(fitted: str, network: str, seed: int, splits: Mapping[str, ImageSource
 
 
 def _sizes(images: ImageSource) -> tuple[int, int]:
-    """How many images there are, and of how many they are some."""
+    """Count the images of a source, and those that it was drawn from."""
     total = images.about.total
     return total, len(images.source.load()) if isinstance(images, SomeImages) else total

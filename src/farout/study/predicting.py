@@ -69,7 +69,7 @@ class ClassifierSubject(Subject):
         return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
-        """What gives the classes as scores."""
+        """Return the panel that gives the classes as scores."""
         return Panel(network, {MEMBER: TopClass()})
 
     def victim(self, store: Store, device: torch.device) -> Victim:
@@ -94,7 +94,7 @@ class PredictCell(Cell):
 
     @property
     def subject(self) -> ClassifierSubject:
-        """What answers, as the detectors of the group do."""
+        """The classifier, in the form that the detectors of its group have."""
         return ClassifierSubject(self.network)
 
     @property

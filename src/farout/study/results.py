@@ -120,7 +120,7 @@ class Results:
         self.notes = [*plan.notes, *self.damaged]
         """What else people must know to read the results right."""
         self.fitted = plan.fitted
-        """What networks and detectors were fitted on: lines of a table."""
+        """Fit sizes of networks and detectors: lines of a table."""
 
     @cached_property
     def damaged(self) -> list[str]:
@@ -140,7 +140,7 @@ class Results:
         return [row for row in self.rows if row.protocol == protocol and self.store.has(row.cell)]
 
     def counts(self) -> Counts:
-        """How many results the run is made of, and how many of them are missing."""
+        """Count the results that the run is made of, and how many of them are missing."""
         return Counts.of(self.rows, self.store)
 
     def pending(self) -> list[Row]:
@@ -189,7 +189,7 @@ class _Row(BaseModel):
 
 
 class _Plan(BaseModel):
-    """What a plan file must hold."""
+    """Content of a plan file."""
 
     format: int
     fitted: list[dict[str, Any]]

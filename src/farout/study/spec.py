@@ -44,9 +44,9 @@ MOST_MEMBERS = 100
 MOST_PIXELS = 4096
 """Side of the images a network takes."""
 Label = Annotated[str, Field(min_length=1)]
-"""What tables call a thing."""
+"""Name of a thing in tables."""
 SPLIT = "give both splits: inliers: {train: …, test: …}, each a name, a file or a folder"
-"""What to do about inliers that are one set."""
+"""Advice for inliers that are one set."""
 
 
 @contextmanager
@@ -193,7 +193,7 @@ class NetworkSpec(Spec):
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
     params: dict[str, Any] = Field(default_factory=dict)
-    """What else a network of the user's takes, written beside the other keys: {name: mine, width: 16}."""
+    """Other parameters of a network of the user's, written beside the other keys: {name: mine, width: 16}."""
 
     @model_validator(mode="before")
     @classmethod
@@ -347,7 +347,7 @@ def _problems(error: ValidationError) -> str:
 
 
 def _place(error: ErrorDetails) -> str:
-    """Where the problem is, without pydantic's names of the types that it tried."""
+    """Return the place of the problem, without pydantic's names of the types that it tried."""
     return ".".join(part for part in map(str, error["loc"]) if "[" not in part)
 
 

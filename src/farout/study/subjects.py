@@ -186,7 +186,7 @@ class ImageSubject(Subject):
     label: str
     source: DetectorSpec | Detector
     splits: Mapping[str, ImageSource] = field(default_factory=dict)
-    """What it may be fitted on: train, val, outliers."""
+    """Images that it may be fitted on: train, val, outliers."""
     seed: int = 0
     fitted_before: ImageSource | None = field(default=None, compare=False)
     """The images that its maker has fitted it on."""

@@ -18,7 +18,7 @@ from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 MIDDLE = 0.5
-"""Where the other coordinates are held."""
+"""Value at which the other coordinates are held."""
 
 
 @VARIATIONS.register("slice")
@@ -70,7 +70,7 @@ class Slice(Variation):
         return dataclasses.replace(self, of=self.of.suited(shape))
 
     def decode(self, z: Tensor, base: Any) -> Tensor:
-        """What the whole variation makes of the bases."""
+        """Decode with the whole variation."""
         check_latents(z, len(base), self.dim)
         whole = torch.full((len(z), self.of.dim), MIDDLE, dtype=z.dtype, device=z.device)
         whole[:, [self.of.coordinates.index(name) for name in self.free]] = z

@@ -77,7 +77,7 @@ _ENTRY: dict[str, Callable[[Any], bool]] = {
     "versions": lambda value: isinstance(value, list),
     "finished": lambda value: type(value) is bool,
 }
-"""What every shift's entry has."""
+"""Keys of every shift's entry."""
 
 
 def check_folder(images: ImageSet, folder: Path, facts: dict[str, Any]) -> list[str]:

@@ -17,14 +17,14 @@ class Task(NamedTuple):
     chunk: Chunk | None
     """The chunk to compute; None: collect the chunks that the store keeps, and write the records."""
     seconds: float = 0.0
-    """How long the work has taken so far, for its records."""
+    """Seconds that the work has taken so far, for its records."""
 
 
 class Listener(Protocol):
     """A scheduler, as executors see it. Tasks are named by their numbers."""
 
     def progressed(self, number: int, images: int) -> None:
-        """So many more images of a task's chunk are done."""
+        """More images of a task's chunk are done."""
 
     def computed(self, number: int, results: Arrays) -> None:
         """A chunk is done."""
@@ -46,10 +46,10 @@ class Listener(Protocol):
 
 
 class Executor(ABC):
-    """Who computes tasks. What becomes of them is told to a listener, from `wait` alone."""
+    """Computes tasks and tells a listener, from `wait` alone, what becomes of them."""
 
     slots: int
-    """How many tasks it takes at a time, those that wait for a process included."""
+    """Tasks that it takes at a time, those that wait for a process included."""
 
     @abstractmethod
     def submit(self, task: Task) -> None:

@@ -27,7 +27,7 @@ from farout.study.engines.worker import Order
 from farout.study.store import Store, StoreError
 
 LISTEN_SECONDS = 0.5
-"""How long a call of `wait` lasts at most."""
+"""Longest duration of a call of `wait`."""
 SLOW_SECONDS = 10.0
 """After so long at one chunk, the progress line names the detector."""
 PATIENCE = 10.0

@@ -23,7 +23,7 @@ from farout.watcher import Silent, Watcher
 
 @dataclass
 class Outcome:
-    """How a run went."""
+    """Outcome of a run: results reused, computed, failed and found damaged."""
 
     reused: int = 0
     done: list[str] = field(default_factory=list)

@@ -105,7 +105,7 @@ class Scheduler:
         return sum(active.executor is executor for active, _ in self.tasks.values())
 
     def _executor(self, work: Work) -> Executor:
-        """Who computes a work whose requirements are there."""
+        """Return the executor of a work whose requirements are there."""
         here, travelling = self.executors
         return travelling if work.portable and not work.stays(self.store) else here
 
