@@ -97,7 +97,8 @@ def run(
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
     cells = [entry.cell for entry in entries]
-    store = Store(root.absolute()).open()
+    Store(root).open()  # an error names the folder as the user does
+    store = Store(root.absolute())
     with store.lock():
         write_plan(store, study, entries)
         result.outcome = engine.run(
