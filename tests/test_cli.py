@@ -27,7 +27,7 @@ VERBS = ("list", "check", "plan", "run", "report", "render", "corrupt", "attack"
 
 
 class Answer(NamedTuple):
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

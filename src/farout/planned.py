@@ -23,7 +23,7 @@ class Planned(NamedTuple):
     entries: list[Entry]
     store: Store
     cuts: list[str]
-    """What the budget leaves out."""
+    """Parts of the study that the budget leaves out."""
 
     @classmethod
     def of(cls, spec: StudySpec, folder: Path) -> Planned:

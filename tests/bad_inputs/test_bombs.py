@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="n
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What came of every bomb, in a process of limited memory."""
+    """Outcome of every bomb, in a process of limited memory."""
     script = Path(__file__).with_name("bombs.py")
     ended = subprocess.run(
         [sys.executable, str(script), str(tmp_path_factory.mktemp("bombs"))],

@@ -11,7 +11,7 @@ from torch import Tensor
 from farout.core import Activations, PostHoc
 
 Variant = Literal["paper", "openood"]
-"""As the paper defines a detector, or as OpenOOD (main of 2025-12-01) computes it."""
+"""Variant of a detector: the paper's definition, or the computation of OpenOOD (main of 2025-12-01)."""
 
 
 def check_variant(variant: str) -> None:

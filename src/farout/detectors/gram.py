@@ -24,7 +24,7 @@ LEAST = 10
 DIVISOR = 50
 """Divisor of OpenOOD v1.5, instead of an expected deviation."""
 Variant = Literal["paper", "openood", "openood-1.5"]
-"""As the paper defines it, or as OpenOOD's main of 2025-12-01 or its tag v1.5 computes it."""
+"""Variant: the paper's definition, or the computation of OpenOOD's main of 2025-12-01 or of its tag v1.5."""
 
 
 @register
