@@ -18,8 +18,8 @@ from torch import Tensor
 import farout
 from benchmarks.peers import drawn
 from farout import search, variations
+from farout.api.arguments import opponent
 from farout.core import CHUNK, chunks
-from farout.given import opponent
 from farout.networks.network import Network
 from farout.search.objective import objective
 from farout.search.walk import walk

@@ -9,10 +9,10 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from farout.data.drawn import Drawn
 from farout.data.scenes.configurations import Configurations
 from farout.data.scenes.sampling import sample
 from farout.data.scenes.worlds import INLIER_HUES, OUTLIER_HUES, WORLDS, World
+from farout.data.shapes_chars import Drawn
 
 SIDE, GAP, LEFT, TOP = 56, 14, 108, 40
 HUES = (*INLIER_HUES, *OUTLIER_HUES)

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import farout, refused
 from farout.files import UnsafePath, below, files_in, remove_tree
 from farout.study.store import Store, array_file, score_table
-from written_runs import lenet_weights, write_run
+from helpers.command_line import farout, refused
+from helpers.written_runs import lenet_weights, write_run
 
 HOME = {".bashrc": "export A=1", ".ssh/id": "secret", "letter.txt": "dear"}
 STUDY = """

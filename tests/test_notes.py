@@ -21,7 +21,7 @@ from farout.study.results import FORMAT, PLAN, Results, write_plan
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
-from written_runs import INLIERS, write_run
+from helpers.written_runs import INLIERS, write_run
 
 stress = partial(farout.stress, protocols="clean")
 

@@ -24,43 +24,44 @@ if TYPE_CHECKING:
         shifts,
         variations,
     )
+    from farout.api.attack import attack
+    from farout.api.check import check
+    from farout.api.run import Result, run
+    from farout.api.stress import stress
+    from farout.api.worst_case import Found, worst_case
     from farout.attacks.attack import Attack
-    from farout.attacks.attacking import Attacked, attack
-    from farout.battery import check
+    from farout.attacks.judging import Attacked
     from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift
     from farout.data import load
-    from farout.detectors.panel import Panel
+    from farout.detectors.panel.panel import Panel
     from farout.networks.network import Network
     from farout.registering import register
-    from farout.result import Result, run
     from farout.shifts import shift
-    from farout.stressing import stress
     from farout.variations.variation import Variation
-    from farout.worst import Found, worst_case
 
 _HOMES = {
     "Activations": "core",
     "Attack": "attacks.attack",
-    "Attacked": "attacks.attacking",
+    "Attacked": "attacks.judging",
     "Detector": "core",
-    "Found": "worst",
+    "Found": "api.worst_case",
     "ImageSet": "core",
     "Network": "networks.network",
     "NonFiniteScores": "core",
     "NotFitted": "core",
-    "Panel": "detectors.panel",
+    "Panel": "detectors.panel.panel",
     "PostHoc": "core",
-    "Result": "result",
+    "Result": "api.run",
     "Shift": "core",
     "Variation": "variations.variation",
-    "attack": "attacks.attacking",
-    "check": "battery",
+    "attack": "api.attack",
+    "check": "api.check",
     "load": "data",
     "register": "registering",
-    "run": "result",
+    "run": "api.run",
     "shift": "shifts",
-    "stress": "stressing",
-    "worst_case": "worst",
+    "stress": "api.stress",
+    "worst_case": "api.worst_case",
 }
 _FOLDERS = (
     "adapters",

@@ -84,7 +84,7 @@ FAMILIES: dict[Kind, _Family] = {
 
 
 def _protocols() -> _Family:
-    from farout.protocols.protocol import PROTOCOLS, Protocol  # here, since few plugins need all that comes with it
+    from farout.protocols.base import PROTOCOLS, Protocol
 
     return _Family(Protocol, PROTOCOLS)
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from local_server import Reply, brightness, serving
 from safetensors import safe_open
 from safetensors.torch import save_file
 from sklearn.ensemble import IsolationForest
@@ -25,8 +24,9 @@ from farout.registry import UnknownName
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
-from onnx_files import write_onnx
-from written_runs import lenet_weights
+from helpers.local_server import Reply, brightness, serving
+from helpers.onnx_files import write_onnx
+from helpers.written_runs import lenet_weights
 
 SCORE = "FACTOR = {factor}\n\ndef contrast(images):\n    return FACTOR * images.double().std((1, 2, 3))\n"
 SETS = {

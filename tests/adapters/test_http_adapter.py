@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from local_server import Reply, Server, brightness, serving
 
 import farout
 from farout.adapters import HTTP, patience, posting
 from farout.adapters.posting import RemoteError
 from farout.describe import describe
 from farout.identity import canonical
+from helpers.local_server import Reply, Server, brightness, serving
 
 IMAGES = torch.rand(10, 3, 4, 4, generator=torch.Generator().manual_seed(0))
 EXPECTED = IMAGES.double().mean((1, 2, 3))

@@ -16,7 +16,7 @@ import farout
 from farout.adapters import ONNX
 from farout.describe import describe
 from farout.registry import UnknownName
-from onnx_files import write_onnx
+from helpers.onnx_files import write_onnx
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -8,7 +8,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
-import openood_standins as standins
 import pytest
 import torch
 import torch.nn.functional as F
@@ -18,6 +17,7 @@ import farout
 from farout.adapters import OpenOOD, cuda_on
 from farout.adapters.openood_rules import REFUSED, SPECIAL_NETS, WRAPPERS
 from farout.describe import describe
+from helpers import openood_standins as standins
 
 TRAIN = farout.load("toy", "train", limit=90)
 IMAGES = farout.load("toy").batch(range(20))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from local_server import serving
 
 from farout.plugins import load_plugin
+from helpers.local_server import serving
 
 EXAMPLE = load_plugin(Path(__file__).parents[2] / "examples" / "others_detectors.py")
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 from torch import nn
-from victims import convolutional, generators, pixels, predicted
 
 from farout.attacks import APGDCE, APGDT, PGD, Victim
 from farout.attacks.apgd import dlr
 from farout.attacks.ascent import ascend, checkpoints
 from farout.attacks.gradients import ball, odds
 from farout.networks.network import Network
+from helpers.victims import convolutional, generators, pixels, predicted
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 40, 100, 1000])

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from victims import affine, generators, predicted, random_affine
 
 from farout.attacks import APGDCE, APGDT, FGSM, PGD, DeepFool, MaskedPGD
 from farout.attacks.deepfool import LEAST
+from helpers.victims import affine, generators, predicted, random_affine
 
 SHAPE = (1, 4, 4)
 

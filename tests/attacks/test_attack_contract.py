@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from victims import convolutional, generators, pixels, predicted, random_affine
 
 from farout import attacks
 from farout.attacks import APGDCE, APGDT, ATTACKS, FGSM, PGD, DeepFool, MaskedPGD, Victim
 from farout.attacks.attack import epsilon_for
 from farout.networks.network import Network
+from helpers.victims import convolutional, generators, pixels, predicted, random_affine
 
 EVERY = [FGSM(), PGD(steps=7), MaskedPGD(side=4, steps=7), DeepFool(steps=9), APGDCE(steps=9), APGDT(steps=9)]
 BOUNDED = [FGSM, PGD, MaskedPGD, APGDCE, APGDT]

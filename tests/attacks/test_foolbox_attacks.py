@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from victims import convolutional, generators, pixels, predicted
 
 from farout.attacks import FGSM, PGD, DeepFool
+from helpers.victims import convolutional, generators, pixels, predicted
 
 foolbox = pytest.importorskip("foolbox")
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from bombs import BOMBS
+
+from helpers.bombs import BOMBS
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no limits on memory here")
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="n
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Outcome of every bomb, in a process of limited memory."""
-    script = Path(__file__).with_name("bombs.py")
+    script = Path(__file__).parents[1] / "helpers" / "bombs.py"
     ended = subprocess.run(
         [sys.executable, str(script), str(tmp_path_factory.mktemp("bombs"))],
         capture_output=True, text=True, timeout=300, check=False,

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import farout
-from command_line import refused
 from farout import metrics
-from written_runs import lenet_weights
+from helpers.command_line import refused
+from helpers.written_runs import lenet_weights
 
 METRICS = ["auroc", "aupr", "fpr_at_95_id_recall", "fpr_at_95_ood_recall", "min_rank", "overlap", "auroc_interval"]
 SCORES: list[Any] = [[], [np.nan], [np.inf], [[1.0, 2.0]], "x", None, ["a"], {}, [1j], np.zeros((2, 0)), object()]

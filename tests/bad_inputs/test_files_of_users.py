@@ -19,10 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import farout
-from command_line import refused
 from farout.networks import create, load_weights, save_weights
-from onnx_files import write_onnx
-from written_runs import lenet_weights
+from helpers.command_line import refused
+from helpers.onnx_files import write_onnx
+from helpers.written_runs import lenet_weights
 
 
 class Code:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from command_line import farout, refused
 from farout.study.spec import StudySpec
 from farout.study.yaml_files import load
-from written_runs import lenet_weights
+from helpers.command_line import farout, refused
+from helpers.written_runs import lenet_weights
 
 BASE: dict[str, Any] = {
     "inliers": {"train": {"name": "toy", "split": "train", "limit": 16}, "test": {"name": "toy", "limit": 8}},

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from originals import Serve
 
-from farout.data import sources
-from farout.data.sources import Source
+from farout.data import urls as sources
+from farout.data.urls import Source
+from helpers.originals import Serve
 
 
 @pytest.fixture(autouse=True)

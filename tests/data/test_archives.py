@@ -9,9 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from originals import pack_zip, tar
 
 from farout.data.archives import UnsafeArchive, tar_members, unpack
+from helpers.originals import pack_zip, tar
 
 CLIMBERS = ["../evil", "a/../../evil", "/evil", "C:/evil", "C:evil", "..\\evil", "\\\\host\\share\\evil"]
 

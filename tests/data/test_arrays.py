@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from originals import random_pixels
 
 from farout.core import ImageSet
 from farout.data import ArraySet, read_npz
+from helpers.originals import random_pixels
 
 IMAGES = random_pixels(7, 4, 5, 3)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from originals import png, random_pixels, write
 
 import farout.data
 from farout.core import ImageSet
 from farout.data.catalog import first
+from helpers.originals import png, random_pixels, write
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

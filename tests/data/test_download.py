@@ -7,11 +7,11 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from originals import Serve
 
-from farout.data import sources
+from farout.data import urls as sources
 from farout.data.download import DownloadError, cache_folder, fetch
-from farout.data.sources import SOURCES, Source
+from farout.data.urls import SOURCES, Source
+from helpers.originals import Serve
 
 KEY = "svhn/test_32x32.mat"
 DEAD = "http://127.0.0.1:9/file"

@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 import farout
-from farout.data.drawn import Drawn, drawn
-from farout.data.writing.drawn import Format, export
+from farout.data.shapes_chars import Drawn, drawn
+from farout.data.writing.render import Format, export
 
 
 def small(split: str = "test/id", seed: int = 1) -> Drawn:

@@ -11,11 +11,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from originals import png, random_pixels, write
 from PIL import Image
 
 from farout.data import FolderSet, survey
 from farout.data.pixels import Unreadable, decode
+from helpers.originals import png, random_pixels, write
 
 PIXELS = random_pixels(6, 8, 3)
 

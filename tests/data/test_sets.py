@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from originals import Serve, idx, pack_zip, png, random_pixels, tar, write
 from scipy.io import savemat
 
 import farout.data
@@ -17,8 +16,9 @@ from farout.core import ImageSet
 from farout.data.download import DownloadError
 from farout.data.file_sets import CATEGORIES
 from farout.data.formats import cifar_records, read_idx
-from farout.data.sources import SOURCES, Source
 from farout.data.splits import SPLITS
+from farout.data.urls import SOURCES, Source
+from helpers.originals import Serve, idx, pack_zip, png, random_pixels, tar, write
 
 Bytes = NDArray[np.uint8]
 

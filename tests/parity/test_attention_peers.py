@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from peer import images, small_network
 from torch import Tensor
 
 import farout
 from farout.attention import grad_cam, ssim
 from farout.networks.network import Network
 from farout.networks.timm_bridge import _mend_torchvision
+from helpers.peer import images, small_network
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
 

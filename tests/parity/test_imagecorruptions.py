@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corruption_peer import (
+from numpy.typing import NDArray
+from PIL import Image
+
+from farout.shifts.kernels.levels import NEARLY
+from farout.shifts.tables import TABLES
+from helpers.corruption_peer import (
     SEVERITIES,
     SIDE,
     Levels,
@@ -20,11 +25,6 @@ from corruption_peer import (
     theirs,
     unrounded,
 )
-from numpy.typing import NDArray
-from PIL import Image
-
-from farout.shifts.kernels.levels import NEARLY
-from farout.shifts.tables import TABLES
 
 package = load()
 

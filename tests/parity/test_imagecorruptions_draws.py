@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corruption_peer import (
+from numpy.typing import NDArray
+from PIL import Image
+
+import farout
+from farout.shifts.kernels.levels import NEARLY
+from farout.shifts.tables import TABLES
+from helpers.corruption_peer import (
     SEVERITIES,
     SIDE,
     Levels,
@@ -20,12 +26,6 @@ from corruption_peer import (
     scenes,
     unrounded,
 )
-from numpy.typing import NDArray
-from PIL import Image
-
-import farout
-from farout.shifts.kernels.levels import NEARLY
-from farout.shifts.tables import TABLES
 
 package = load()
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from peer import Case, load, network_case, random_case, small_network, worst
 from torch import Tensor
 
 from farout.core import PostHoc
@@ -35,6 +34,7 @@ from farout.detectors import (
     Scale,
     ViM,
 )
+from helpers.peer import Case, load, network_case, random_case, small_network, worst
 
 peers = load()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from peer import images, load, same_order, small_network, worst
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from farout.core import Activations
-from farout.detectors.gram import Gram
-from farout.detectors.layers import MDSLayers
+from farout.detectors.posthoc.gram import Gram
+from farout.detectors.posthoc.mds_layers import MDSLayers
 from farout.networks.network import Network
+from helpers.peer import images, load, same_order, small_network, worst
 
 peers = load()
 ORDERS = (1, 2, 3, 4, 5)

@@ -7,7 +7,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from peer import Case, images, load, network_case, random_case, same_order, small_network, worst
 from torch import Tensor
 
 from farout.core import Activations
@@ -27,8 +26,9 @@ from farout.detectors import (
     TempScaling,
     ViM,
 )
-from farout.detectors.temperature import cross_entropy
+from farout.detectors.posthoc.temp_scaling import cross_entropy
 from farout.networks.network import Network
+from helpers.peer import Case, images, load, network_case, random_case, same_order, small_network, worst
 
 peers = load()
 

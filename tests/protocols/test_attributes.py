@@ -15,11 +15,11 @@ from farout.data.scenes.worlds import ATTRIBUTES
 from farout.protocols import Attributes, plan
 from farout.protocols.summary import HeatMap, Histograms, Summary
 from farout.report.html import render
-from farout.study.cell import Entry
-from farout.study.scoring import ScoreCell
+from farout.study.cells.cell import Entry
+from farout.study.cells.score import ScoreCell
 from farout.study.spec import Budget, StudySpec
 from farout.study.study import from_spec
-from written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
+from helpers.written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
 
 SETS = {INLIERS: 0.0, "hue": -1.0, "class": 1.0}
 SUBJECTS: list[Subject] = [(net, seed, det) for net in ("n", "m") for seed in ("1", "2", "3") for det in ("a", "b")]

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from farout import Detector, ImageSet, load, metrics
 from farout.protocols import Clean, plan
 from farout.protocols.summary import Densities, Gallery, Summary
+from farout.study.cells.score import ScoreCell
 from farout.study.results import Results
-from farout.study.scoring import ScoreCell
-from farout.study.sources import LiveImages
+from farout.study.sources.images import LiveImages
 from farout.study.spec import Budget, StudySpec
 from farout.study.study import Inliers, Study, Trial, from_spec
-from farout.study.subjects import ImageSubject
-from written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
+from farout.study.subjects.images import ImageSubject
+from helpers.written_runs import INLIERS, Outcome, Subject, lenet_weights, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 

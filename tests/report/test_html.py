@@ -28,7 +28,7 @@ from farout.report import html
 from farout.report.html import render, write_report
 from farout.report.tables import summaries
 from farout.study.results import PLAN, Results
-from written_runs import INLIERS, Outcome, Subject, write_run
+from helpers.written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 HOSTILE = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from written_runs import lenet_weights
+from helpers.written_runs import lenet_weights
 
 PLUGIN = """
 import dataclasses

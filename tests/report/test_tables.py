@@ -14,7 +14,7 @@ from farout.protocols.summary import Table
 from farout.report.latex import latex
 from farout.report.readable import MARKED, readable
 from farout.report.tables import tables, text, write_tables
-from written_runs import INLIERS, Outcome, Subject, write_run
+from helpers.written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
 

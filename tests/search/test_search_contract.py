@@ -9,8 +9,8 @@ from safetensors.numpy import load_file, save_file
 
 from farout import rng
 from farout.search import SEARCHES
-from farout.search.space import Space
 from farout.search.walk import Walk, marks_for, walk
+from farout.variations.space import Space
 
 CHAINS, STEPS, SEED = 7, 60, 3
 SPACES = [Space(3), Space(3, "sphere"), Space(40), Space(64, "sphere")]

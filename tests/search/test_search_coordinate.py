@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from farout.search import CoordinateDescent
-from farout.search.space import Space
 from farout.search.walk import walk
+from farout.variations.space import Space
 
 CHAINS, STEPS = 4, 60
 CENTER = torch.tensor([0.3, 0.9, 0.55], dtype=torch.float64)

@@ -9,8 +9,8 @@ from scipy import stats
 from farout import rng
 from farout.search import EvolutionStrategy
 from farout.search.evolution import EvolutionState
-from farout.search.space import Space
 from farout.search.walk import walk
+from farout.variations.space import Space
 
 SPACE = Space(4)
 

@@ -10,8 +10,8 @@ from scipy import stats
 from farout import rng
 from farout.search import MetropolisHastings
 from farout.search.metropolis import MHState
-from farout.search.space import Space
 from farout.search.walk import walk
+from farout.variations.space import Space
 
 SQUARE = Space(2)
 BOUND = 4

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from farout.search import CoordinateDescent, EvolutionStrategy, MetropolisHastings
-from farout.search.space import Space
 from farout.search.walk import walk
+from farout.variations.space import Space
 
 SPACE, CHAINS, PLANTED = Space(3), 100, 0.8
 

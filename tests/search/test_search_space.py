@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from farout import rng
-from farout.search.space import Space
+from farout.variations.space import Space
 
 
 def test_reflection_is_a_folded_ruler():

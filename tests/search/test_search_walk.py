@@ -9,8 +9,8 @@ import torch
 from farout.search import RandomSearch
 from farout.search.metropolis import MHState
 from farout.search.search import Info, Search
-from farout.search.space import Space
 from farout.search.walk import diagnose, marks_for, walk
+from farout.variations.space import Space
 
 CHAINS, STEPS = 5, 400
 

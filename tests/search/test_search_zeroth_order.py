@@ -6,9 +6,9 @@ import torch
 
 from farout import rng
 from farout.search import ZerothOrder
-from farout.search.space import Space
 from farout.search.walk import walk
 from farout.search.zeroth_order import ZerothOrderState
+from farout.variations.space import Space
 
 SPACE, CHAINS = Space(12), 3
 TARGET = torch.linspace(0.1, 1.4, SPACE.dim, dtype=torch.float64)

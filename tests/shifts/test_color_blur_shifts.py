@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import slow_corruptions as slow
 import torch
 from scipy import ndimage
 
@@ -12,6 +11,7 @@ import farout
 from farout.shifts.kernels.gaussian import gaussian
 from farout.shifts.kernels.shuffling import shuffled
 from farout.shifts.tables import TABLES
+from helpers import slow_corruptions as slow
 
 SLOW = {
     "contrast": slow.contrast,

@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 import pytest
-import slow_blurs as slow
 import torch
 from scipy import ndimage, stats
-from slow_corruptions import cut
 
 import farout
 from farout.shifts.kernels.disk import disk
@@ -17,6 +15,8 @@ from farout.shifts.kernels.levels import NEARLY
 from farout.shifts.kernels.motion import motion_blur
 from farout.shifts.kernels.taps import correlate, mirrored, repeated
 from farout.shifts.tables import TABLES, nearest_size
+from helpers import slow_blurs as slow
+from helpers.slow_corruptions import cut
 
 NAMES = ["defocus_blur", "motion_blur", "zoom_blur"]
 SHAPES = [(32, 32), (64, 64), (224, 224), (33, 29), (8, 11), (50, 67), (36, 36), (128, 131)]

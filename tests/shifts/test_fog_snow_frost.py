@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import slow_corruptions as slow
-import slow_weather as weather
 import torch
 from PIL import Image
 from scipy import ndimage
@@ -19,6 +17,8 @@ from farout.shifts.tables import TABLES
 from farout.shifts.textures import frost_procedural
 from farout.shifts.textures.frost_sheets import Sheets
 from farout.shifts.textures.plasma import plasma
+from helpers import slow_corruptions as slow
+from helpers import slow_weather as weather
 
 SETTINGS = [(severity, side) for side in (32, 64, 224) for severity in range(1, 6)]
 SHAPES = [(3, 32, 32), (1, 32, 32), (3, 21, 44), (3, 8, 8)]

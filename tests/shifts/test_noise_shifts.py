@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import slow_corruptions as slow
 import torch
 from scipy import stats
 
 import farout
 from farout.shifts.kernels.poisson import SMALLEST, poisson
 from farout.shifts.tables import TABLES
+from helpers import slow_corruptions as slow
 
 SLOW = {
     "gaussian_noise": slow.gaussian_noise,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from pretend_device import CPU, DEVICE, Away, PretendDevice
 from torch import Tensor
 
 import farout
 from farout.core import Shift
 from farout.shifts.tables import TABLES
+from helpers.pretend_device import CPU, DEVICE, Away, PretendDevice
 
 AUGMENTATIONS = ["rot90", "rot270", "flip", "random_crop", "color_jitter"]
 SHIFTS = [farout.shift(name, severity=severity) for name in TABLES for severity in (1, 5)]

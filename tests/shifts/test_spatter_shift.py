@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import slow_corruptions as slow
 import torch
 
 import farout
 from farout.shifts.kernels.drops import equalize, relief
 from farout.shifts.kernels.edges import canny, distance
 from farout.shifts.tables import TABLES
+from helpers import slow_corruptions as slow
 
 DROPS = np.load(Path(__file__).with_name("opencv_drops.npz"))
 """Four images [36, 44] of 8-bit levels, and what OpenCV 5.0 (without IPP) makes of them."""

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from command_line import farout, refused
 from farout.networks import checkpoint, create
 from farout.networks.checkpoint import Standing, copy_of
 from farout.study import records
 from farout.study.records import Damaged
 from farout.study.store import Store, array_file, score_table
-from written_runs import lenet_weights
+from helpers.command_line import farout, refused
+from helpers.written_runs import lenet_weights
 
 STUDY = """
 inliers: {test: {name: toy, limit: 8}, train: {name: toy, split: train, limit: 16}}
@@ -271,7 +271,7 @@ def test_rows_without_the_tags_of_their_protocol_are_one_clear_error(study: Path
 
 FULL_DISK = """
 import resource, sys
-import farout.cli, farout.result, farout.study.results, farout.report.html, farout.protocols, farout.detectors
+import farout.cli, farout.api.run, farout.study.results, farout.report.html, farout.protocols, farout.detectors
 resource.setrlimit(resource.RLIMIT_FSIZE, ({bytes}, {bytes}))
 sys.argv = ["farout", *{arguments}]
 farout.cli.main()

@@ -17,7 +17,7 @@ from farout.study.fit_sizes import fit_cuts, fit_lines, fit_text
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
-from written_runs import lenet_weights
+from helpers.written_runs import lenet_weights
 
 SMALL = Shared(train_images=60, val_images=20, epochs=1, trained_networks=1, seeds=1)
 

@@ -18,13 +18,14 @@ from farout.networks import timm_bridge
 from farout.protocols import check, plan
 from farout.registry import UnknownName
 from farout.study import sources
-from farout.study.fitting import FitCell
-from farout.study.sources import StoredNetwork
+from farout.study.cells.fit import FitCell
+from farout.study.cells.train import TrainCell, TrainedNetwork
+from farout.study.sources.networks import StoredNetwork
 from farout.study.spec import ProtocolSpec, StudySpec
 from farout.study.study import Study, from_spec
-from farout.study.subjects import ImageSubject, PostHocSubject
-from farout.study.training import TrainCell, TrainedNetwork
-from written_runs import lenet_weights
+from farout.study.subjects.images import ImageSubject
+from farout.study.subjects.posthoc import PostHocSubject
+from helpers.written_runs import lenet_weights
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
 
@@ -305,7 +306,7 @@ def test_making_ready_trains_nothing(ready: Any, monkeypatch: pytest.MonkeyPatch
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("trained")
 
-    monkeypatch.setattr("farout.study.training.train", refuse)
+    monkeypatch.setattr("farout.study.cells.train.train", refuse)
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}])
     cells = [cell for entry in plan(study) for need in entry.cell.requires for cell in need.requires]
     assert {type(cell) for cell in cells} == {TrainCell}

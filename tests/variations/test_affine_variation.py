@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from slow_variations import forward_matrix, moved
 
 from farout.variations import Affine
+from helpers.slow_variations import forward_matrix, moved
 
 Interpolation = Literal["nearest", "bilinear"]
 SHAPES = [(3, 12, 12), (1, 9, 14), (3, 14, 9)]

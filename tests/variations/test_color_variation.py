@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import slow_variations
 import torch
 
 from farout.variations import Color
 from farout.variations.color import recolored
+from helpers import slow_variations
 
 BOUNDS = ((0.5, 1.5), (0.5, 1.5), (0.0, 2.0), (-0.5, 0.5))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from farout.search.space import Space
 from farout.variations import Latent, Pixel, create
+from farout.variations.space import Space
 
 
 def drawn(*shape: int) -> Tensor:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from farout.variations import Affine, Color
+from farout.variations.bounds import between
 from farout.variations.color import recolored
-from farout.variations.latents import between
 
 if importlib.util.find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed", allow_module_level=True)

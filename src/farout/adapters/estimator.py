@@ -12,9 +12,10 @@ from torch import Tensor
 
 from farout.adapters import libraries
 from farout.adapters.catalog import Larger, adapter, sign_of
+from farout.checks import check_count
 from farout.core import Activations, PostHoc, Split
 from farout.describe import own_code_of, unknown_code
-from farout.detectors.checks import check_count, check_finite
+from farout.detectors.checks import check_finite
 from farout.identity import Json, digest, digest_arrays
 from farout.rng import generator
 

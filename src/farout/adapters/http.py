@@ -16,8 +16,8 @@ from torch import Tensor
 
 from farout.adapters.catalog import adapter
 from farout.adapters.posting import MAX_TIMEOUT, Endpoint
+from farout.checks import check_count
 from farout.core import Detector, chunks
-from farout.detectors.checks import check_count
 from farout.identity import Json
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

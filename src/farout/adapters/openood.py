@@ -15,9 +15,9 @@ from farout.adapters.modules import code_of_class, copied, left_alone, told
 from farout.adapters.openood_loader import Answering, Loader
 from farout.adapters.openood_net import Net
 from farout.adapters.openood_rules import Wrap, check_adaptable, settle, wrapper_of
+from farout.checks import check_count
 from farout.core import Detector, ImageSet, NotFitted
 from farout.describe import describe_held
-from farout.detectors.checks import check_count
 from farout.identity import Json
 from farout.networks.network import Network
 

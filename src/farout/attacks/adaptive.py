@@ -13,7 +13,7 @@ from farout.attacks.estimates import Sight
 from farout.attacks.gradients import checked, fooled, odds
 from farout.attacks.score_descent import Descent, Seen, leveled
 from farout.attacks.victim import Victim
-from farout.detectors.passes import with_gradients
+from farout.networks.passes import with_gradients
 
 ASIDE = 1e-9
 """Weight of the classifier's term once it errs: it decides where the score has no gradient, and only there."""

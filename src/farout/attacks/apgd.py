@@ -15,8 +15,8 @@ from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import as_epsilon, ball, checked, fooled, odds, scattered
 from farout.attacks.victim import Victim
-from farout.detectors.checks import check_count
-from farout.detectors.passes import with_gradients
+from farout.checks import check_count
+from farout.networks.passes import with_gradients
 
 TINY = 1e-12
 """Nothing is divided by 0 where the four highest logits tie."""

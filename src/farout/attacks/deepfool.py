@@ -13,8 +13,8 @@ from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import checked, fooled, gradient
 from farout.attacks.victim import Victim
-from farout.detectors.checks import check_count
-from farout.detectors.passes import with_gradients
+from farout.checks import check_count
+from farout.networks.passes import with_gradients
 
 LEAST = 1e-4
 """Added to the length of every step, as in the authors' code: where two logits tie, the distance is 0."""

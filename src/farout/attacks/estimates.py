@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from farout.attacks.victim import Victim
-from farout.detectors.passes import with_gradients
+from farout.networks.passes import with_gradients
 
 PROBES = 4
 """Images of noise by which it is found out whether a detector's scores have a gradient."""

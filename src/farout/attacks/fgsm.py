@@ -12,7 +12,7 @@ from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import Climbed, as_epsilon, ball, check_loss, checked, climb
 from farout.attacks.victim import Victim
-from farout.detectors.passes import with_gradients
+from farout.networks.passes import with_gradients
 
 
 @ATTACKS.register("fgsm")

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from farout.attacks.victim import Victim
-from farout.detectors.checks import check_choice
+from farout.checks import check_choice
 
 Climbed = Literal["cross_entropy", "odds"]
 """The loss to climb: the published one, in float32, or one that grows with it and never underflows."""

@@ -12,8 +12,8 @@ from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import Climbed, as_epsilon, ball, check_loss, checked, climb, scattered
 from farout.attacks.victim import Victim
-from farout.detectors.checks import check_count, check_positive
-from farout.detectors.passes import with_gradients
+from farout.checks import check_count, check_positive
+from farout.networks.passes import with_gradients
 
 
 @ATTACKS.register("pgd")

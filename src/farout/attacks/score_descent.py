@@ -15,8 +15,8 @@ from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import Sight
 from farout.attacks.gradients import as_epsilon, ball, scattered
 from farout.attacks.victim import Victim
-from farout.detectors.checks import check_count, check_positive
-from farout.detectors.passes import with_gradients
+from farout.checks import check_count, check_positive
+from farout.networks.passes import with_gradients
 
 MOMENTUM = 0.75
 """Share of the past in the direction of a step (Dong et al. 2018, eq. 6)."""

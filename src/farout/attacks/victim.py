@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from farout.core import Activations, Detector, PostHoc
-from farout.detectors.passes import look
 from farout.networks.network import Network
+from farout.networks.passes import look
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, looking, sets, studies
+from farout.cli import attacks, sets, studies
+from farout.cli import listing as looking
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 

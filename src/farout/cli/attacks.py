@@ -64,7 +64,7 @@ def attack(
     Example: farout attack pgd cifar10 --network resnet18 --weights resnet18.safetensors --out adversarial
     """
     load_plugins(plugin)
-    from farout.study.attack_sets import write
+    from farout.api.attack_sets import write
     from farout.watch import watching
 
     cell = _cell(
@@ -91,8 +91,8 @@ def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, 
     from pydantic import TypeAdapter
 
     from farout.attacks import ATTACKS
-    from farout.study.attacking import AttackCell
-    from farout.study.sources import NamedImages
+    from farout.study.cells.attack import AttackCell
+    from farout.study.sources.images import NamedImages
     from farout.study.spec import Data, DataSpec, NetworkSpec
     from farout.study.study import stored_network
 

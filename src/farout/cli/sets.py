@@ -75,9 +75,9 @@ def render(
 
     Example: farout render shapes --out shapes64 --split test/id --side 64
     """
-    from farout.data.drawn import OUTLIER_SPLITS
-    from farout.data.drawn import drawn as make
-    from farout.data.writing.drawn import export
+    from farout.data.shapes_chars import OUTLIER_SPLITS
+    from farout.data.shapes_chars import drawn as make
+    from farout.data.writing.render import export
     from farout.watch import watching
 
     splits = list(dict.fromkeys(split or ["train", "val", "test/id", *OUTLIER_SPLITS]))

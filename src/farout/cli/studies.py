@@ -24,7 +24,7 @@ from farout.cli.options import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from farout.result import Result
+    from farout.api.run import Result
     from farout.study.spec import StudySpec
 
 
@@ -40,8 +40,8 @@ def plan(
     Example: farout plan study.yaml --budget quick
     """
     load_plugins(plugin)
+    from farout.api.plan import Planned
     from farout.data.download import NotDownloaded, offline
-    from farout.planned import Planned
     from farout.study.downloads import missing_downloads
 
     spec = _spec(study, budget)
@@ -112,7 +112,7 @@ def demo(
 
     Example: farout demo --open
     """
-    from farout.demo import study
+    from farout.api.demo import study
 
     result = _run(study(), out, workers, device, None)
     typer.echo(f"report: {result.report(out)}")

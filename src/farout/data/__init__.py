@@ -3,8 +3,8 @@
 from farout.data.arrays import ArraySet, read_npz
 from farout.data.catalog import DATASETS, load, names, outlier_splits
 from farout.data.folder import FileSet, FolderSet
-from farout.data.generated import Generated
 from farout.data.inputs import as_image_set
+from farout.data.procedural import Generated
 
 __all__ = [
     "DATASETS",

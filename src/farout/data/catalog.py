@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from farout import aliases
 from farout.core import ImageSet
-from farout.data import array_sets, drawn, file_sets, toy
+from farout.data import array_sets, file_sets, toy
+from farout.data import shapes_chars as drawn
 from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
-from farout.data.generated import Noise, at_least
+from farout.data.procedural import Noise, at_least
 from farout.data.published import read_npy
 from farout.registry import Registry, unknown
 

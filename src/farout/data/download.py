@@ -1,4 +1,4 @@
-"""Fetching the files of `farout.data.sources`, once, with their checksums verified."""
+"""Fetching the files of `farout.data.urls`, once, with their checksums verified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pooch
 
 from farout.data.progress import DownloadBar
-from farout.data.sources import SOURCES
+from farout.data.urls import SOURCES
 
 _TIMEOUT = 30
 _CHUNK = 1 << 16

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from farout.core import ImageSet, places
 from farout.data.arrays import OUTLIER, as_floats
-from farout.data.generated import at_least
 from farout.data.pixels import SUFFIXES, Unreadable, decode
+from farout.data.procedural import at_least
 from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.data.generated import Generated, Pixels, at_least
+from farout.data.procedural import Generated, Pixels, at_least
 from farout.identity import Json
 from farout.registry import unknown
 from farout.rng import numpy_generator

@@ -1,16 +1,29 @@
 """Post-hoc detectors, by what they read."""
 
 from farout.detectors.catalog import catalog, register
-from farout.detectors.ensemble import Ensemble
-from farout.detectors.features import DN2, KNN, MDS, RMDS
-from farout.detectors.gradients import ODIN, GradNorm
-from farout.detectors.gram import Gram
-from farout.detectors.joint import SHE, NNGuide, ViM
-from farout.detectors.layers import MDSLayers
-from farout.detectors.logits import EBO, GEN, MLS, MSP, Entropy
-from farout.detectors.matching import KLM
-from farout.detectors.shaping import ASH, DICE, ReAct, Scale
-from farout.detectors.temperature import TempScaling
+from farout.detectors.posthoc.ash import ASH
+from farout.detectors.posthoc.dice import DICE
+from farout.detectors.posthoc.dn2 import DN2
+from farout.detectors.posthoc.ebo import EBO
+from farout.detectors.posthoc.ensemble import Ensemble
+from farout.detectors.posthoc.entropy import Entropy
+from farout.detectors.posthoc.gen import GEN
+from farout.detectors.posthoc.gradnorm import GradNorm
+from farout.detectors.posthoc.gram import Gram
+from farout.detectors.posthoc.klm import KLM
+from farout.detectors.posthoc.knn import KNN
+from farout.detectors.posthoc.mds import MDS
+from farout.detectors.posthoc.mds_layers import MDSLayers
+from farout.detectors.posthoc.mls import MLS
+from farout.detectors.posthoc.msp import MSP
+from farout.detectors.posthoc.nnguide import NNGuide
+from farout.detectors.posthoc.odin import ODIN
+from farout.detectors.posthoc.react import ReAct
+from farout.detectors.posthoc.rmds import RMDS
+from farout.detectors.posthoc.scale import Scale
+from farout.detectors.posthoc.she import SHE
+from farout.detectors.posthoc.temp_scaling import TempScaling
+from farout.detectors.posthoc.vim import ViM
 
 names = catalog.names
 create = catalog.create

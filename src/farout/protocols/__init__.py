@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from farout.protocols.attributes import Attributes
-from farout.protocols.clean import Clean
-from farout.protocols.evasion import Evasion
-from farout.protocols.evg import Evg
-from farout.protocols.protocol import PROTOCOLS, Protocol
-from farout.protocols.rood import Rood
-from farout.study.cell import Entry
+from farout.protocols.attributes.plan import Attributes
+from farout.protocols.base import PROTOCOLS, Protocol
+from farout.protocols.clean.plan import Clean
+from farout.protocols.evasion.plan import Evasion
+from farout.protocols.evg.plan import Evg
+from farout.protocols.rood.plan import Rood
+from farout.study.cells.cell import Entry
 from farout.study.fit_sizes import fit_cuts
 from farout.study.study import Study
 

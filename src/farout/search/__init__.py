@@ -6,8 +6,8 @@ from farout.search.evolution import EvolutionStrategy
 from farout.search.metropolis import MetropolisHastings
 from farout.search.random_search import RandomSearch
 from farout.search.search import Info, Score, Search
-from farout.search.space import Space
 from farout.search.zeroth_order import ZerothOrder
+from farout.variations.space import Space
 
 __all__ = [
     "SEARCHES",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
-from farout.search.space import Space
+from farout.variations.space import Space
 
 
 class CoordinateState(NamedTuple):

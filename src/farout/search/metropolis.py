@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
-from farout.search.space import Boundary, Space
+from farout.variations.space import Boundary, Space
 
 
 class MHState(NamedTuple):

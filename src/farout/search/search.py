@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farout.describe import own_identity
-from farout.search.space import Space
+from farout.variations.space import Space
 
 Score = Callable[[Tensor], Tensor]
 """The detector's scores of latents [C, dim], one per chain: [C] float64. Every call is a query of every chain."""

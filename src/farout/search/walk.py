@@ -12,7 +12,7 @@ from torch import Tensor
 
 from farout import rng
 from farout.search.search import Info, Score, Search
-from farout.search.space import Space
+from farout.variations.space import Space
 
 CHAINS = 256
 """Chains per chunk: the unit of randomness, of progress and of parallel work."""

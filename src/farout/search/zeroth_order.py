@@ -10,7 +10,7 @@ from torch import Tensor
 
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
-from farout.search.space import Space
+from farout.variations.space import Space
 
 
 class ZerothOrderState(NamedTuple):

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from farout.core import Activations, PostHoc
-from farout.detectors.passes import forward
 from farout.networks import Network
+from farout.networks.passes import forward
 from farout.rng import numpy_generator
 from farout.study.budget import SHARED
-from farout.study.fitting import FitCell
-from farout.study.sources import JoinedNetworks
+from farout.study.cells.fit import FitCell
+from farout.study.sources.networks import JoinedNetworks
 from farout.study.spec import StudySpec
-from farout.study.subjects import PostHocSubject
+from farout.study.subjects.posthoc import PostHocSubject
 
 if TYPE_CHECKING:
     from farout.study.study import Trial

@@ -7,7 +7,7 @@ from contextlib import suppress
 from farout.data.download import NotDownloaded, cache_folder, offline
 from farout.networks.timm_bridge import expect_weights
 from farout.study.cuts import within_budget
-from farout.study.sources import NamedImages
+from farout.study.sources.images import NamedImages
 from farout.study.spec import StudySpec
 
 

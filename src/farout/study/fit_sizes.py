@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from farout.study.cell import Cell
-from farout.study.sources import ImageSource, SomeImages
-from farout.study.training import TrainCell
+from farout.study.cells.cell import Cell
+from farout.study.cells.train import TrainCell
+from farout.study.sources.images import ImageSource, SomeImages
 
 if TYPE_CHECKING:
     from farout.study.study import Trial

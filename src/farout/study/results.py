@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ValidationError
 
 from farout.files import present, read_json, write_json
-from farout.study.cell import Cell, Entry
+from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
 from farout.study.records import is_plain
 from farout.study.spec import ProtocolSpec

@@ -11,24 +11,16 @@ from farout.adapters.catalog import create
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
-from farout.detectors.labels import label
-from farout.detectors.tuned import shared
+from farout.detectors.panel.labels import label
+from farout.detectors.panel.provenance import shared
 from farout.registry import UnknownName
 from farout.rng import seed_of
 from farout.study.budget import SHARED
+from farout.study.cells.fit_perturbed import fitted
+from farout.study.cells.train import TrainCell, TrainedNetwork
 from farout.study.cuts import drop_unsuited, within_budget
-from farout.study.looking import fitted
-from farout.study.sources import (
-    CutImages,
-    ImageSource,
-    JoinedNetworks,
-    MatchedImages,
-    NamedImages,
-    NetworkSource,
-    StoredNetwork,
-    forget_loaded,
-    some,
-)
+from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, some
+from farout.study.sources.networks import JoinedNetworks, NetworkSource, StoredNetwork, forget_loaded
 from farout.study.spec import (
     SPLIT,
     Budget,
@@ -40,8 +32,9 @@ from farout.study.spec import (
     StudySpec,
     own_by_plugin,
 )
-from farout.study.subjects import ImageSubject, PostHocSubject, Subject
-from farout.study.training import TrainCell, TrainedNetwork
+from farout.study.subjects.images import ImageSubject
+from farout.study.subjects.posthoc import PostHocSubject
+from farout.study.subjects.subject import Subject
 
 TABLE_WORDS = ("", "inliers", "network", "detector", "mean")
 """Columns and tags that tables have besides the outlier sets."""

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from farout.registry import unknown
+from farout.variations.bounds import Bounds, between, bounds, check_images, check_latents, check_shape
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import Bounds, between, bounds, check_images, check_latents, check_shape
 from farout.variations.variation import Variation
 
 

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet, Subset, places
-from farout.data.drawn import Drawn
-from farout.data.generated import at_least
+from farout.data.procedural import at_least
 from farout.data.scenes import glyphs, renderer
 from farout.data.scenes.renderer import SMALLEST_SIDE, draw
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
 from farout.data.scenes.worlds import CHARS, SHAPES, Range, World
+from farout.data.shapes_chars import Drawn
 from farout.registry import unknown
+from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 FIELDS = {"hue": "hue", "size": "size", "rotation": "rotation", "position": "position", "lighting": "light"}

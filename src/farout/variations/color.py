@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from farout.shifts.kernels.recoloring import GRAY, LEAST, blended, recolor
+from farout.variations.bounds import Bounds, between, bounds, check_images, check_latents, check_shape
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import Bounds, between, bounds, check_images, check_latents, check_shape
 from farout.variations.variation import Variation
 
 

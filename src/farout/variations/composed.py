@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet
+from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 

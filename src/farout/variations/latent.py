@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from farout.core import as_images
+from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 

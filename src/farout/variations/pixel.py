@@ -8,8 +8,8 @@ from typing import Self
 
 from torch import Tensor
 
+from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
-from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.registry import unknown
+from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
 from farout.variations.composed import made
-from farout.variations.latents import check_latents
 from farout.variations.variation import Variation
 
 MIDDLE = 0.5

@@ -12,7 +12,7 @@ from torch import Tensor
 from farout.core import ImageSet
 from farout.describe import code_of, describe_held, token_of, unknown_code
 from farout.identity import is_users
-from farout.search.space import Domain, Space
+from farout.variations.space import Domain, Space
 
 
 class Variation(ABC):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from farout.files import opened
 from farout.interrupts import Stop
-from farout.study.cell import Cell
+from farout.study.cells.cell import Cell
 
 _HEAD = struct.Struct("<dH")  # since when; length of what follows
 _SIZE = 2048

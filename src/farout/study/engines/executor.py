@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from farout.study.cell import Arrays, Chunk, Work
+from farout.study.cells.cell import Arrays, Chunk, Work
 
 
 class Task(NamedTuple):

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from farout.interrupts import Stop, requested
-from farout.study.cell import formatted
+from farout.study.cells.cell import formatted
 from farout.study.engines import activity
 from farout.study.engines.executor import Executor, Listener, Task
 from farout.study.engines.performer import Performer

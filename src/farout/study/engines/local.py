@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from farout.processes import SPAWN, signals_deferred, start_worker
-from farout.study.cell import Work
+from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
 from farout.study.engines.executor import Executor, Listener, Task
 from farout.study.engines.inline import late

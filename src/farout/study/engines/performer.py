@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from farout.interrupts import requested
-from farout.study.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, formatted
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, formatted
 from farout.study.engines import activity
 from farout.study.store import Store, StoreError
 

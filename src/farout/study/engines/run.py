@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from farout import interrupts
 from farout.core import as_device
 from farout.files import files_in
-from farout.study.cell import Cell, Work
+from farout.study.cells.cell import Cell, Work
 from farout.study.engines import activity
 from farout.study.engines.executor import Executor
 from farout.study.engines.inline import InlineExecutor

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from farout.interrupts import requested
-from farout.study.cell import Arrays, Cell, Work, formatted, reason
+from farout.study.cells.cell import Arrays, Cell, Work, formatted, reason
 from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
 from farout.study.store import Store

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from farout.interrupts import Stop
-from farout.study.cell import Chunk, formatted
+from farout.study.cells.cell import Chunk, formatted
 from farout.study.engines import activity
 from farout.study.engines.performer import Performer
 from farout.study.store import Store, StoreError

@@ -1,0 +1,97 @@
+"""Attacked images written to disk: 8-bit, with labels and which of them still succeed; a stopped call goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from farout.core import chunks
+from farout.data.arrays import as_bytes
+from farout.data.writing.array_files import write_npz
+from farout.data.writing.facts import read_facts
+from farout.files import below, present, write_json
+from farout.study.cells.attack import AttackCell
+from farout.study.engines.run import run
+from farout.study.sources.attacked import AttackedImages, AttackedSet
+from farout.study.store import Store
+from farout.watcher import Watcher
+
+
+def write(
+    cell: AttackCell, out: Path, *, workers: int = 0, device: str = "cpu",
+    plugins: tuple[str, ...] = (), watcher: Watcher | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
+    it is. What lies there already of the same attack is left as it is. Work under way lies in OUT/.NAME.unfinished."""
+    if out.is_file():
+        raise ValueError(f"{out} is a file; expected a folder for the set with --out")
+    target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
+    store = Store(below(out / f".{cell.attack.name}.unfinished"))
+    if present(target) | present(manifest):
+        facts = read_facts(manifest) if present(manifest) else {}
+        if facts.get("id") != cell.id:
+            other = ", ".join(key for key, value in _identity(cell).items() if facts.get(key) != value)
+            raise ValueError(
+                f"{target} holds another set (other {other or 'version'}; see {manifest.name}); choose another folder "
+                "with --out"
+            )
+        if present(target) and facts.keys() >= _SHOWN:
+            store.remove()  # a call that was killed may have left it
+            return facts
+    with store.open().lock():
+        outcome = run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+        if outcome.failed:
+            raise RuntimeError("; ".join(dict.fromkeys(outcome.failed.values())))
+        images = AttackedImages(cell, rounded=True).open(store)
+        assert isinstance(images, AttackedSet)
+        facts = _facts(cell, images)
+        write_json(manifest, facts)
+        _write(target, images)  # last: once it is there, the set is whole
+    store.remove()
+    return facts
+
+
+_SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
+"""Facts of the set that people are told."""
+
+
+def _identity(cell: AttackCell) -> dict[str, Any]:
+    """What tells the set from others, for people."""
+    return {
+        "attack": cell.attack.identity(),
+        "network": cell.network and {"label": cell.network.label, "identity": cell.network.identity()},
+        "fingerprint": cell.images.about.fingerprint,
+        "seed": cell.seed,
+    }
+
+
+def _facts(cell: AttackCell, images: AttackedSet) -> dict[str, Any]:
+    known = images.attributes
+    correct = known["clean_correct"]
+    return {
+        "id": cell.id,
+        "name": images.name,
+        **_identity(cell),
+        "largest_change": float(known["linf"].max()),
+        "images": len(images),
+        "clean_correct": int(correct.sum()),
+        "wrong_before_rounding": int(known["before_rounding"].sum()),
+        "success": int(known["success"].sum()),
+        "success_of_clean_correct": int((known["success"] & correct).sum()),
+    }
+
+
+def _write(path: Path, images: AttackedSet) -> None:
+    channels, height, width = images.shape
+    beside = {name: images.attributes[name].astype(np.int64) for name in ("clean_correct", "success")}
+    if images.labels is not None:
+        beside["labels"] = images.labels
+    write_npz(path, (len(images), height, width, channels), _blocks(images), beside, compress=True)
+
+
+def _blocks(images: AttackedSet) -> Iterator[bytes]:
+    for part in chunks(len(images)):
+        yield as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes()

@@ -1,0 +1,137 @@
+"""The one-liner: put a detector that you hold in your hands through the protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from farout.adapters.function import FUNCTIONS, Function
+from farout.api.run import Result, run
+from farout.core import Detector, NotFitted
+from farout.data.inputs import as_image_set, is_images
+from farout.detectors.fitted_state import fit
+from farout.detectors.panel.panel import Member, Panel
+from farout.protocols import PROTOCOLS, check
+from farout.study.sources.images import ImageSource, LiveImages
+from farout.study.sources.networks import forget_loaded
+from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec, ProtocolSpec
+from farout.study.study import Inliers, Study, Trial, inliers_from, outliers_from, own_outliers
+from farout.study.subjects.images import ImageSubject
+from farout.study.subjects.panel import PanelSubject
+from farout.study.subjects.subject import Subject
+from farout.watch import watching
+from farout.watcher import Watcher
+
+EVERYWHERE = ("noise", "toy")
+"""Outlier sets for inliers that bring none of their own: they need no download."""
+
+
+def stress(
+    detector: Detector | Panel | Callable[[Tensor], Any],
+    inliers: Any,
+    outliers: Any = None,
+    *,
+    protocols: str | Sequence[str] = "all",
+    budget: Budget = "quick",
+    out: str | Path | None = None,
+) -> Result:
+    """Put a detector through evaluation protocols; the result prints as a table with intervals.
+
+    detector: a `Detector`, a `Panel` (all its members at the price of one), or a function from images [B, C, H, W] in
+        [0, 1] to scores, larger = more outlying.
+    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a panel that is
+        fitted already stays as it is); or images of yours, anything that `farout.data.as_image_set` takes: the detector
+        is used as it is.
+    outliers: the same, or a list of several sets; by default those that come with the inliers, else built-in ones.
+    protocols: "all" (those that can be had with these inliers) or names; budget: "quick", "standard" or "full".
+    out: a folder that keeps the results.
+    """
+    if isinstance(detector, FUNCTIONS):
+        detector = Function(detector)
+    detector = _checked(detector)
+    if budget not in BUDGETS:
+        raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
+    names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
+    for name in names:
+        PROTOCOLS[name]
+    if not names:
+        raise ValueError(f"protocols is empty; give one or more of {', '.join(PROTOCOLS.names())}")
+    forget_loaded()
+    spec: InliersSpec | None = None
+    if isinstance(inliers, str | Path):
+        spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
+        source = inliers_from(spec, budget)
+    else:
+        inliers = as_image_set(inliers, what="inliers")
+        source = Inliers(None, None, LiveImages(inliers))
+    trial = Trial(0, source, _outliers(outliers, inliers, spec))
+    study = Study("stress", [trial], [ProtocolSpec(name=name) for name in names], budget)
+    study.check()
+    if protocols == "all":
+        study.protocols[:] = [p for p in study.protocols if not PROTOCOLS.create(p.name).unsuited(study)]
+    check(study)
+    with watching() as bar:
+        trial.subjects.extend(_subjects(detector, source, bar))
+        return run(study, out, watcher=bar)
+
+
+def _checked(detector: object) -> Detector | Panel:
+    if isinstance(detector, type):
+        raise TypeError(f"expected a detector, got the class {detector.__name__}; make one: {detector.__name__}(…)")
+    if not isinstance(detector, Detector | Panel):
+        got = type(detector).__name__
+        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {got}; a function of images is taken too")
+    return detector
+
+
+def _outliers(outliers: Any, inliers: Any, spec: InliersSpec | None) -> dict[str, ImageSource]:
+    if outliers is None:
+        own = spec.test.name if spec else getattr(inliers, "name", None)
+        others = [DataSpec(name=name) for name in EVERYWHERE if name != own]
+        return outliers_from((spec and own_outliers(spec.test)) or others)
+    given = list(outliers) if isinstance(outliers, list | tuple) and not is_images(outliers) else [outliers]
+    if not given:
+        raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
+    sources: dict[str, ImageSource] = {}
+    for item in given:
+        made = _outlier(item)
+        if twice := made.keys() & sources.keys():
+            raise ValueError(f"two outlier sets are called {', '.join(twice)}; give each its own name")
+        sources |= made
+    return sources
+
+
+def _outlier(images: Any) -> dict[str, ImageSource]:
+    """One outlier set by its label."""
+    if isinstance(images, str | Path):
+        return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
+    found = as_image_set(images, what="outliers")
+    return {found.name: LiveImages(found)}
+
+
+def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> list[Subject]:
+    """The detector, or every member of the panel, fitted where there is something to fit on."""
+    train = inliers.train.load() if inliers.train else None
+    if isinstance(detector, Member):
+        detector = detector.panel.only(detector.name)
+    if isinstance(detector, Panel):
+        splits: dict[str, ImageSource] = {}
+        if not detector.fitted and train is not None:
+            splits = {name: s for name, s in (("train", inliers.train), ("val", inliers.val)) if s}
+            val = inliers.val.load() if inliers.val else None
+            looks = any(member.perturbs for member in detector.detectors.values())
+            bar.total(len(train) * bool(detector.needs("train")) + (len(val) * (1 + looks) if val else 0))
+            detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
+        if not detector.fitted:
+            raise NotFitted(
+                f"{detector} is not fitted, and these inliers have no training split: call panel.fit(train, val) first"
+            )
+        weights = detector.network.digest
+        return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
+    if train is not None:
+        fit(detector, train, val=inliers.val and inliers.val.load(), seed=0)
+    return [ImageSubject(detector.name, detector, fitted_before=inliers.train)]

@@ -1,0 +1,102 @@
+"""Drawn sets written to disk: PNG files by class or one .npz file, with the table they were drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from farout.core import chunks
+from farout.data.arrays import as_bytes
+from farout.data.shapes_chars import Drawn
+from farout.data.writing.array_files import write_npz
+from farout.data.writing.facts import read_facts
+from farout.files import all_whole, below, make_folder, present, whole, write_json
+
+Format = Literal["png", "npz"]
+Progress = Callable[[int], None]
+"""Called with the number of images done since the last call."""
+
+
+def export(images: Drawn, path: Path, form: Format = "png", progress: Progress = lambda done: None) -> Path:
+    """Write a set to `path`; the same call again goes on where the first one stopped.
+
+    PATH.parquet: the table of configurations; PATH.json: what the set is; images as PATH/<class>/<index>.png, or as
+    `images` and `labels` in PATH.npz.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _claim(images, path)
+    with whole(_beside(path, "parquet")) as temporary:
+        images.configurations.write(temporary)
+    return (_write_png if form == "png" else _write_npz)(images, path, progress)
+
+
+def _claim(images: Drawn, path: Path) -> None:
+    """Say what lies here; an error where something else does, or where nothing says what it is."""
+    manifest = _beside(path, "json")
+    if present(manifest):
+        if read_facts(manifest).get("fingerprint") != images.fingerprint:
+            raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
+    else:
+        _check_unused(path)
+    facts = {"name": images.name, "images": len(images), "side": images.side, "fingerprint": images.fingerprint}
+    write_json(manifest, facts)
+
+
+def _check_unused(path: Path) -> None:
+    """The manifest comes first, so where there is none, nothing else is ours."""
+    taken = [file for file in (_beside(path, "npz"), _beside(path, "parquet")) if present(file)]
+    if below(path).exists() and not (path.is_dir() and not any(path.iterdir())):
+        taken.append(path)
+    if taken:
+        raise ValueError(
+            f"{taken[0]} is there already, and no {_beside(path, 'json').name} says that it is this set; move it away, "
+            "or choose another folder with --out"
+        )
+
+
+def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
+    names = images.attributes["class"]
+    for name in np.unique(names):
+        make_folder(path / str(name), path.parent)
+    for part in chunks(len(images)):
+        files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
+        missing = [index for index, file in files.items() if not present(file, path.parent)]
+        with all_whole([files[index] for index in missing], path.parent) as temporary:
+            for file, pixels in zip(temporary, _pixels(images, missing), strict=True):
+                Image.fromarray(pixels).save(file, format="png")
+        progress(part.stop - part.start)
+    return path
+
+
+def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
+    """One chunk in memory at a time, however large the file; it appears when it is whole."""
+    target = _beside(path, "npz")
+    if present(target):
+        progress(len(images))
+        return target
+    channels, height, width = images.shape
+    others = {} if images.labels is None else {"labels": images.labels}
+    write_npz(target, (len(images), height, width, channels), _blocks(images, progress), others, compress=True)
+    return target
+
+
+def _blocks(images: Drawn, progress: Progress) -> Iterator[bytes]:
+    for part in chunks(len(images)):
+        yield _pixels(images, range(part.start, part.stop)).tobytes()
+        progress(part.stop - part.start)
+
+
+def _pixels(images: Drawn, indices: list[int] | range) -> NDArray[np.uint8]:
+    """Images as uint8 [B, H, W, C]."""
+    if not len(indices):
+        return np.empty((0, *images.shape[1:], images.shape[0]), np.uint8)
+    return as_bytes(images.batch(np.asarray(indices)))
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.name}.{suffix}")

@@ -1,0 +1,59 @@
+"""Base of the detectors that measure distances to the nearest training features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from torch import Tensor
+
+from farout.checks import check_choice, check_count
+from farout.core import Activations, PostHoc, Split
+from farout.detectors.checks import check_finite
+from farout.detectors.math import faiss_index as flat
+from farout.detectors.math.neighbors import Bank, Search, row_lengths
+
+
+@dataclass(kw_only=True)
+class Nearest(PostHoc):
+    """A detector of the distances to the nearest training features.
+
+    search: what proposes neighbours, "torch" or "faiss" (an optional extra). Float64 differences decide among them, so
+    the scores are the same.
+    """
+
+    fits_on: ClassVar[Split | None] = "train"
+    unit: ClassVar[bool]
+    """Are features scaled to length 1?"""
+    k: int
+    """Which neighbor counts, or how many do."""
+    search: Search = "torch"
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+        check_choice("search", self.search, ("torch", "faiss"))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"features"})
+
+    def check_fit(self, total: int, labelled: bool) -> None:
+        if total < self.k:
+            raise ValueError(f"{self.name}: k={self.k} needs at least that many training images, got {total}")
+        if self.search == "faiss":
+            flat.library()
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        self.check_fit(len(activations), labels is not None)
+        check_finite(activations, self.name)
+        self.state = {"bank": activations.features, "lengths": row_lengths(activations.features)}
+        return self
+
+    def score(self, activations: Activations) -> Tensor:
+        bank = Bank(self.fitted("bank"), self.fitted("lengths"), self.unit, self.search)
+        return self.distance(bank, activations.features)
+
+    @abstractmethod
+    def distance(self, bank: Bank, features: Tensor) -> Tensor:
+        """The score of every row, by its distances to the bank."""

@@ -1,0 +1,1 @@
+"""Numerical routines of the detectors: Gaussians, nearest neighbors, regression, softmax tails, percentiles."""

@@ -1,0 +1,45 @@
+"""One detector of a panel as a detector that reads images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from farout.core import Detector, ImageSet, as_images
+from farout.detectors.panel.saving import state_digest
+from farout.networks.passes import look
+
+if TYPE_CHECKING:
+    from farout.detectors.panel.panel import Panel
+
+
+class Member(Detector):
+    """One detector of a panel, reading images. Gradients flow to images that require them."""
+
+    def __init__(self, panel: Panel, label: str) -> None:
+        self.panel, self.name = panel, label
+
+    def fit(self, images: ImageSet) -> None:
+        fits_on = self.panel.detectors[self.name].fits_on
+        if fits_on is not None:
+            splits = {fits_on: images}
+            self.panel.only(self.name).fit(splits.get("train"), splits.get("val"))
+            for known in (self.panel.validation, self.panel.learned):
+                known.pop(self.name, None)
+
+    def score(self, images: Tensor) -> Tensor:
+        detector, network = self.panel.detectors[self.name], self.panel.network
+        images = as_images(images, network.device)
+        with torch.inference_mode(not images.requires_grad), network.evaluating():
+            if not len(images):
+                return images.new_empty(0, dtype=torch.float64)
+            if detector.perturbs:
+                return detector.score(look(network, detector, images))
+            return detector.score(network(images, needs=detector.needs))
+
+    def identity(self) -> dict[str, Any]:
+        """The detector's identity, what it has learned, and the network it reads."""
+        detector = self.panel.detectors[self.name]
+        return {**detector.identity(), "network": self.panel.network.digest, "state": state_digest(detector)}

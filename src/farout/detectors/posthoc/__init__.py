@@ -1,0 +1,1 @@
+"""Post-hoc detectors, one file per method. Each reads the activations of one forward pass."""

@@ -1,0 +1,178 @@
+"""The detector that reads Gram matrices of the blocks' feature maps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from farout.checks import check_choice
+from farout.core import Activations, PostHoc, Split
+from farout.detectors.catalog import register
+from farout.detectors.checks import check_classes
+from farout.detectors.math.gaussian import ROWS
+from farout.networks.statistics import ORDERS
+from farout.rng import numpy_generator
+
+FLOOR = 1e-6
+"""The least that a deviation is divided by: of a channel that is dead for a class both bounds are 0."""
+LEAST = 10
+"""Training images from which on a tenth of them can be held out."""
+DIVISOR = 50
+"""Divisor of OpenOOD v1.5, instead of an expected deviation."""
+Variant = Literal["paper", "openood", "openood-1.5"]
+"""Variant: the paper's definition, or the computation of OpenOOD's main of 2025-12-01 or of its tag v1.5."""
+
+
+@register
+@dataclass(kw_only=True)
+class Gram(PostHoc):
+    """Deviation of Gram matrices from the range of training images of the predicted class (Sastry and Oore 2020).
+
+    score = Σ_l δ_l / E_l over the blocks l. δ_l is the sum over orders p and channels of
+    relu(low − g)/|low| + relu(g − high)/|high|, where g is the p-th root of a row sum of F^p (F^p)ᵀ and low and high
+    are its least and largest value on nine tenths of the training split; E_l is the mean of δ_l on the other tenth,
+    drawn by `seed`. Bounds nearer to 0 than 1e-6 divide as 1e-6 does (the authors' code adds 1e-6). A class that is
+    never predicted in training has the bounds of all classes together. Where no image of the tenth leaves its range,
+    E_l is 1. The authors' code also divides by max p, which the paper does not.
+
+    variant="openood" is what OpenOOD computes since 2025-12-01: bounds and E_l by label instead of prediction, from
+    nine tenths and one tenth of each class (⌊n/10⌋ images, drawn by `seed`; there without a seed); bounds divide as
+    |bound + 1e-6|, and the sum is divided by max p, as in the authors' code.
+
+    variant="openood-1.5" is the tag v1.5, which published tables were made with. Bounds are by label, from the whole
+    training split, one pair per class, block and order for all channels together; the *sum* of g over the channels is
+    compared with them; blocks count alike, and the total is divided by 50. That deviation is then read as confidence,
+    so the score is its negative: the sign is inverted, and tables made with it show that.
+
+    Left out of both: their choice of layers (main: every convolution and ReLU module; v1.5: five), float32 sums, and
+    failures where a class has no training image (here: the bounds of all classes) or no image leaves its range.
+
+    orders: the powers p, some of 1 to 5.
+    """
+
+    name: ClassVar[str] = "gram"
+    version: ClassVar[int] = 2
+    needs: ClassVar[frozenset[str]] = frozenset({"logits", "grams"})
+    fits_on: ClassVar[Split | None] = "train"
+    orders: tuple[int, ...] = (1, 2, 3, 4, 5)
+    seed: int = 0
+    variant: Variant = "paper"
+
+    def __post_init__(self) -> None:
+        check_choice("variant", self.variant, get_args(Variant))
+        orders = tuple(self.orders) if isinstance(self.orders, tuple | list) else ()  # JSON knows lists alone
+        strange = [order for order in orders if type(order) is not int or not 1 <= order <= ORDERS]
+        if strange or not orders or len(set(orders)) < len(orders):
+            raise ValueError(
+                f"orders must be different numbers out of 1 to {ORDERS}, at least one, got {self.orders!r}"
+            )
+        self.orders = orders
+
+    def check_fit(self, total: int, labelled: bool) -> None:
+        if self.variant != "paper" and not labelled:
+            raise ValueError(f"gram with variant={self.variant!r} needs the class of every training image: give labels")
+        if self.variant != "openood-1.5" and total < LEAST:
+            raise ValueError(f"gram needs at least {LEAST} training images, to hold out a tenth of them, got {total}")
+
+    def check_network(self, activations: Activations) -> None:
+        if not activations.grams:
+            raise ValueError("gram reads the blocks' Gram matrices, and these activations have none: needs={'grams'}")
+
+    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
+        self.check_fit(len(activations), labels is not None)
+        self.check_network(activations)
+        classes = torch.cat([part.logits.argmax(1) for part in activations.chunks(ROWS)])
+        if self.variant != "paper":
+            assert labels is not None
+            check_classes(labels, activations, self.name)
+            classes = labels.to(classes.device)
+        held = self._held_out(classes)
+        self.state = self._bounds(activations, classes, held)
+        self.state |= self._expected(activations, classes, held)
+        if not all(value.isfinite().all() for value in self.state.values()):
+            self.state = {}
+            raise ValueError("gram: the blocks to fit on gave NaN or infinity; are the network's weights sound?")
+        return self
+
+    def score(self, activations: Activations) -> Tensor:
+        self.check_network(activations)
+        predicted = activations.logits.argmax(1)
+        total = torch.zeros(len(predicted), dtype=torch.float64, device=predicted.device)
+        for name, grams in activations.grams.items():
+            total = total + self._deviation(name, grams, predicted) / self.fitted(f"expected:{name}")
+        if self.variant == "openood":
+            return total / activations.logits.double().softmax(1).amax(1)
+        return total if self.variant == "paper" else -total
+
+    def _held_out(self, classes: Tensor) -> Tensor:
+        """Return which images the bounds do not see, [N]: a tenth of all, or of each class, or none."""
+        held, rng = torch.zeros_like(classes, dtype=torch.bool), numpy_generator(self.seed, "gram")
+        known = classes.cpu().numpy()
+        by_class = [np.flatnonzero(known == label) for label in np.unique(known)]
+        groups = {"paper": [np.arange(len(known))], "openood": by_class, "openood-1.5": []}
+        for members in groups[self.variant]:
+            drawn = members[rng.choice(len(members), len(members) // 10, replace=False)]
+            held[torch.from_numpy(drawn).to(held.device)] = True
+        if self.variant == "openood" and not held.any():
+            raise ValueError(
+                f"gram with variant='openood' holds out a tenth of each class, and no class has {LEAST} training images"
+            )
+        return held
+
+    def _bounds(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
+        """Of every block the least and the largest values by class, [classes, orders, channels]."""
+        count = activations.logits.shape[1]
+        groups = torch.where(held, count, classes)  # those held out are a class of their own, which is then dropped
+        lows: dict[str, Tensor] = {}
+        highs: dict[str, Tensor] = {}
+        for part, members in zip(activations.chunks(ROWS), groups.split(ROWS), strict=True):
+            for name, grams in part.grams.items():
+                least = largest = self._chosen(grams)
+                if self.variant == "openood-1.5":
+                    least, largest = least.amin(2, keepdim=True), largest.amax(2, keepdim=True)
+                lows[name] = _reduce(lows.get(name), "amin", members, least, count + 1)
+                highs[name] = _reduce(highs.get(name), "amax", members, largest, count + 1)
+        absent = (groups.bincount(minlength=count + 1)[:count] == 0)[:, None, None]
+        state = {f"low:{name}": torch.where(absent, low[:count].amin(0), low[:count]) for name, low in lows.items()}
+        return state | {
+            f"high:{name}": torch.where(absent, high[:count].amax(0), high[:count]) for name, high in highs.items()
+        }
+
+    def _expected(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
+        """Return for every block the mean deviation of the images held out."""
+        if self.variant == "openood-1.5":
+            return {f"expected:{name}": grams.new_tensor(DIVISOR) for name, grams in activations.grams.items()}
+        totals = {name: grams.new_zeros(()) for name, grams in activations.grams.items()}
+        parts = zip(activations.chunks(ROWS), classes.split(ROWS), held.split(ROWS), strict=True)
+        for part, these_classes, these in parts:
+            for name, grams in part.grams.items():
+                totals[name] += self._deviation(name, grams[these], these_classes[these]).sum()
+        return {f"expected:{name}": torch.where(t == 0, 1.0, t / held.sum()) for name, t in totals.items()}
+
+    def _deviation(self, name: str, grams: Tensor, classes: Tensor) -> Tensor:
+        """Return how far one block of every image is out of the bounds of these classes, [B]."""
+        values = self._chosen(grams)
+        if self.variant == "openood-1.5":
+            values = values.sum(2, keepdim=True)
+        low, high = (self.fitted(f"{side}:{name}").index_select(0, classes) for side in ("low", "high"))
+        nearest = values.clamp(low, high)
+        sizes = nearest.abs().clamp(min=FLOOR) if self.variant == "paper" else (nearest + FLOOR).abs()
+        return ((values - nearest).abs() / sizes).sum((1, 2))
+
+    def _chosen(self, grams: Tensor) -> Tensor:
+        """The chosen orders of [B, 5, channels]."""
+        if self.orders == tuple(range(1, ORDERS + 1)):
+            return grams
+        return grams[:, [order - 1 for order in self.orders]]
+
+
+def _reduce(bound: Tensor | None, how: Literal["amin", "amax"], classes: Tensor, rows: Tensor, count: int) -> Tensor:
+    """The bounds of every class, widened by these rows."""
+    if bound is None:
+        bound = rows.new_full((count, *rows.shape[1:]), math.inf if how == "amin" else -math.inf)
+    return bound.scatter_reduce_(0, classes[:, None, None].expand_as(rows), rows, how)

@@ -1,0 +1,42 @@
+"""`scale`: activation scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from farout.checks import check_percent
+from farout.core import Activations
+from farout.detectors.bases.shaping import Shaping, _count, _sharpening
+from farout.detectors.catalog import register
+
+
+@register
+@dataclass(kw_only=True)
+class Scale(Shaping):
+    """SCALE (Xu et al. 2024, eq. 5 and 6): f is multiplied by exp(Σf / Σ of its k largest entries), nothing is pruned.
+
+    k = n − round(n · percentile / 100). The factor means something for f ≥ 0 only, as a ReLU leaves it: other features
+    are an error when scored. OpenOOD does the same.
+    """
+
+    name: ClassVar[str] = "scale"
+    percentile: float = 85.0
+    """Percent of the entries that are not among the k largest."""
+
+    def __post_init__(self) -> None:
+        check_percent("percentile", self.percentile)
+
+    def check_network(self, activations: Activations) -> None:
+        self.shaped(activations.features.double())
+
+    def shaped(self, features: Tensor) -> Tensor:
+        if (features < 0).any():
+            raise ValueError(
+                f"scale takes features that are not negative, as a ReLU leaves them; got values down to "
+                f"{features.min():.4g}: it cannot be used on this network"
+            )
+        largest = features.topk(_count(features, self.percentile, self.name), dim=1).values
+        return features * _sharpening(features, largest.sum(1, keepdim=True))

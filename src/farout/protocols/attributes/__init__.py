@@ -1,0 +1,1 @@
+"""The `attributes` protocol (SHAPES and CHARS): plan, tables and figures."""

@@ -1,0 +1,1 @@
+"""The `clean` protocol: plan and tables."""

@@ -1,0 +1,1 @@
+"""The `evasion` protocol (adversarial examples): plan, results read back, tables and figures."""

@@ -1,0 +1,157 @@
+"""The cells of `evasion`: attacks, and what everybody says of the attacked images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from farout.attacks import Attack
+from farout.networks import Ensemble, Network
+from farout.protocols.shared.networks import classifiers
+from farout.protocols.shared.selection import chosen
+from farout.study.cells.attack import AttackCell
+from farout.study.cells.attend import AttentionCell
+from farout.study.cells.cell import Cell, Entry
+from farout.study.cells.predict import PredictCell
+from farout.study.cells.score import ScoreCell
+from farout.study.sources.attacked import AttackedImages
+from farout.study.sources.images import ImageSource, NamedImages, some
+from farout.study.sources.networks import NetworkSource
+from farout.study.spec import Budget
+from farout.study.study import Trial
+from farout.study.subjects.subject import Subject
+
+if TYPE_CHECKING:
+    from farout.protocols.evasion.plan import Evasion
+
+
+class Effort(NamedTuple):
+    """What a budget allows; None = all."""
+
+    images: int | None
+    """Test images that are attacked on the classifier."""
+    adaptive: int | None
+    """Of these test images, and outliers of every set, that are attacked on every detector."""
+    steps: int | None
+    """Of attacks on detectors: a score without a gradient takes many queries for each."""
+
+
+EFFORT: dict[Budget, Effort] = {
+    "quick": Effort(128, 32, 20),
+    "standard": Effort(1_000, 200, None),
+    "full": Effort(None, 1_000, None),
+}
+
+
+EFFORT_TAGS = ("images", "of_images", "steps", "of_steps")
+"""Effort of an attack: images and steps, each of how many that a level of the roadmap asks for."""
+
+
+def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[str, str]:
+    """The effort of an attack beside that of the full budget: at most so many images of the pool; all for None."""
+    defaults = {field.name: field.default for field in fields(cell.attack)}
+    whole = _total(pool)
+    steps, of_steps = (str(settings.get("steps", "")) for settings in (cell.attack.params, defaults))
+    numbers = (str(cell.images.about.total), str(whole if most is None else min(most, whole)), steps, of_steps)
+    return dict(zip(EFFORT_TAGS, numbers, strict=True))
+
+
+def _total(images: ImageSource) -> int:
+    """Count the images there are, also where the study takes the first of them only."""
+    if isinstance(images, NamedImages) and images.spec.limit is not None:
+        return len(NamedImages(images.spec.model_copy(update={"limit": None})).load())
+    return images.about.total
+
+
+def has_maps(network: Network) -> bool:
+    """Is it known which layer shows the network's attention?"""
+    return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
+
+
+class Plan:
+    """The cells of one trial."""
+
+    def __init__(self, protocol: Evasion, trial: Trial, effort: Effort, most: int | None) -> None:
+        self.protocol, self.trial, self.effort = protocol, trial, effort
+        self.inliers = trial.stressed(trial.inliers.test, most)
+        self.subjects = chosen(trial, protocol.detectors)
+        self.networks = classifiers(self.subjects)
+
+    def entries(self) -> Iterator[Entry]:
+        """Scores of what there is already, then the attacks, then what everybody says of them."""
+        if not self.networks and not self._alone:
+            return
+        for subject in self.subjects:
+            yield self._entry("inliers", ScoreCell(subject, self.inliers), subject)
+        for label, attack in self.protocol.attacks.items():
+            if attack.against == "classifier":
+                for network in self.networks.values():
+                    yield from self._against_classifier(label, attack, network)
+            elif attack.against == "both":
+                yield from self._against_both(label, self._shortened(attack))
+            else:
+                yield from self._against_detector(label, self._shortened(attack))
+
+    def _shortened(self, attack: Attack) -> Attack:
+        """The attack with no more steps than the budget allows."""
+        steps, most = attack.params.get("steps", 0), self.effort.steps
+        return attack if most is None or steps <= most else replace(attack, **{"steps": most})
+
+    @property
+    def _alone(self) -> bool:
+        """Is there something to attack without a classifier?"""
+        alone = any(attack.against == "detector" for attack in self.protocol.attacks.values())
+        return alone and bool(self.trial.outliers)
+
+    def _against_classifier(self, label: str, attack: Attack, network: NetworkSource) -> Iterator[Entry]:
+        cell = AttackCell(attack, self._some(self.effort.images), network, None, self.trial.seed)
+        images = AttackedImages(cell, self.protocol.rounded)
+        made_on = {"attack": label, "made_on": network.label, "level": str(attack.level)}
+        made_on |= effort_tags(cell, EFFORT["full"].images, self.trial.inliers.test)
+        yield self._entry("attack", cell, None, network=network.label, **made_on)
+        for other in self.networks.values():
+            if other is not network and self.protocol.transfer:
+                yield self._entry("prediction", PredictCell(other, images), None, network=other.label, **made_on)
+        for subject in self.subjects:
+            if self.protocol.transfer or subject.network in ("", network.label):
+                yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
+        if self.protocol.attention and has_maps(network.preview()):
+            yield self._entry("attention", AttentionCell(images), None, network=network.label, **made_on)
+
+    def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:
+        """Every detector's own examples, which it alone judges."""
+        for subject in self.subjects:
+            if network := self.networks.get(subject.network):
+                pool = self._some(self.effort.images)
+                images = some(pool, self.effort.adaptive)
+                cell = AttackCell(attack, images, network, subject, self.trial.seed)
+                tags = effort_tags(cell, EFFORT["full"].adaptive, self.trial.inliers.test)
+                yield from self._own(label, attack, cell, pool=str(pool.about.total), **tags)
+
+    def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
+        """Outliers that every detector shall take for inliers."""
+        for name, source in self.trial.outliers.items():
+            images = self.trial.stressed(source, self.effort.adaptive)
+            for subject in self.subjects:
+                yield self._entry("outliers", ScoreCell(subject, images), subject, outliers=name)
+                cell = AttackCell(attack, images, None, subject, self.trial.seed)
+                tags = effort_tags(cell, EFFORT["full"].adaptive, source)
+                yield from self._own(label, attack, cell, outliers=name, **tags)
+
+    def _own(self, label: str, attack: Attack, cell: AttackCell, **tags: str) -> Iterator[Entry]:
+        subject = cell.subject
+        assert subject is not None
+        tags |= {"attack": label, "made_on": subject.network, "level": str(attack.level)}
+        yield self._entry("own_attack", cell, subject, **tags)
+        scored = ScoreCell(subject, AttackedImages(cell, self.protocol.rounded))
+        yield self._entry("own_attacked", scored, subject, **tags)
+
+    def _some(self, count: int | None) -> ImageSource:
+        return some(self.inliers, count)
+
+    def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
+        who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
+        what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool", *EFFORT_TAGS), "")
+        what["rounded"] = "8 bits" if self.protocol.rounded else ""
+        return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})

@@ -1,0 +1,90 @@
+"""The levels of the roadmap in `evasion`: how hard every detector was tested, and with how much effort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from farout.protocols.evasion.figures import under
+from farout.protocols.evasion.measures import Line
+from farout.protocols.evasion.results import Evaded, Test, Who
+
+ASKS = {
+    0: "a weak attack on the classifier",
+    1: "strong attacks on the classifier",
+    2: "strong attacks on several networks",
+    3: "gradients that a detector hides are passed or estimated (BPDA)",
+    4: "attacks on the detector itself",
+}
+"""Requirements of each level; 0 is not on the paper's roadmap."""
+REACHED, TRIED, NOT_TRIED = "reached", "tried", "not tried"
+LEVELS = (
+    "How hard every detector was tested, by the levels of the paper's roadmap. A level is reached where an attack had "
+    "the effort that the paper, or for levels 3 and 4 our full budget, asks for: on the classifier all test images, on "
+    "the detector 1,000, and all steps of the attack; with fewer images or steps it is only tried (images and steps: "
+    "how many of how many, of the attack with the largest effort). Level 3 is about the gradient that attacks on the "
+    "detector follow: its own, where parts that are constant pass it unchanged (BPDA), or one estimated from queries. "
+    "A level does not say that the detector held: lowest_auroc is the lowest that the attacks of the level led to; 1 "
+    "is ideal, below .5 attacked images look more normal than test images."
+)
+
+
+def level_lines(found: Evaded, lines: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """A line per detector of every seed and level; `lines`: its AUROC under every attack at home."""
+    by_who: dict[Who, list[Test]] = {}
+    for test in found.tests():
+        if test.at_home:
+            by_who.setdefault(test.who, []).append(test)
+    told: list[Line] = []
+    for who, tests in by_who.items():
+        mine = [line for line in lines if Who.in_line(line) == who]
+        told += (_line(found, who, level, some, mine) for level, some in _levels(who, tests, by_who))
+    return told
+
+
+def _levels(who: Who, tests: Sequence[Test], by_who: Mapping[Who, Sequence[Test]]) -> Iterator[tuple[int, list[Test]]]:
+    """The levels with the tests that count for each; level 0 only where it was tried."""
+    weak = [test for test in tests if not test.level]
+    strong = [test for test in tests if test.level and not _own(test)]
+    if weak:
+        yield 0, weak
+    yield 1, strong
+    others = [one for other, some in by_who.items() if other[1:] == who[1:] for one in some if one.level]
+    networks = {test.made_on for test in others if not _own(test)}
+    yield 2, strong if len(networks) > 1 else []
+    for level in (3, 4):
+        yield level, [test for test in tests if _own(test) and test.level >= level]
+
+
+def _own(test: Test) -> bool:
+    return test.row.tags["role"] == "own_attacked"
+
+
+def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Sequence[Mapping[str, Any]]) -> Line:
+    line: Line = {**who._asdict(), "level": level, "asks": ASKS[level], "status": NOT_TRIED, "attacks": ""}
+    line |= {"images": "", "steps": "", "gradient": "", "lowest_auroc": float("nan"), "under": ""}
+    if not tests:
+        return line
+    most = max(tests, key=lambda test: (test.whole, len(test.outliers)))
+    line |= {"status": REACHED if most.whole else TRIED, "attacks": ", ".join(dict.fromkeys(t.attack for t in tests))}
+    line |= {name: _of(most, name) for name in ("images", "steps")}
+    if level >= 3:
+        line["gradient"] = ", ".join(dict.fromkeys(gradient(found, test) for test in tests))
+    made = {(test.attack, test.outlier_set) for test in tests}
+    mine = [one for one in lines if (one["attack"], one.get("outliers", "")) in made]
+    if mine:
+        worst = min(mine, key=lambda one: one["auroc"])
+        line |= {"lowest_auroc": worst["auroc"], "under": under(worst)}
+    return line
+
+
+def _of(test: Test, name: str) -> str:
+    done, asked = test.row.tags[name], test.row.tags[f"of_{name}"]
+    return f"{int(done):,} of {int(asked):,}" if asked else ""
+
+
+def gradient(found: Evaded, test: Test) -> str:
+    """The gradient that an attack on the detector follows."""
+    return "estimated" if np.asarray(found.results.attribute(test.row, "estimated")).any() else "own"

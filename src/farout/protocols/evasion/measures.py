@@ -1,0 +1,43 @@
+"""The figures of `evasion`'s tables, each with its interval as three columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout import metrics
+from farout.metrics.intervals import Interval, clopper_pearson_bounds
+from farout.metrics.setups import copied_auroc
+from farout.protocols.evasion.results import Test
+
+RESAMPLES = 200
+"""Bootstrap resamples per interval."""
+BOOTSTRAPPED = {
+    "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
+    "fpr_at_95_ood_recall": metrics.fpr_at_95_ood_recall,
+}
+Line = dict[str, Any]
+
+
+def bounds(name: str, found: Interval) -> Line:
+    """A figure with its interval as three columns."""
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+
+
+def share(hits: NDArray[np.bool_]) -> Interval:
+    """A share with its exact interval; NaN of nothing."""
+    if not len(hits):
+        return Interval(*[float("nan")] * 3)
+    return Interval(float(hits.mean()), *clopper_pearson_bounds(float(hits.mean()), len(hits), 0.025))
+
+
+def detected(test: Test, chosen: NDArray[np.bool_]) -> Line:
+    """AUROC and FPR of some attacked images against the inliers; an image and its attacked copy count as one."""
+    outliers, places = test.outliers[chosen], test.places[chosen]
+    line = bounds("auroc", copied_auroc(test.inliers, outliers, places).share())
+    others = metrics.bootstrap_intervals(BOOTSTRAPPED, test.inliers, outliers, copied=places, resamples=RESAMPLES)
+    for name, interval in others.items():
+        line |= bounds(name, interval)
+    return line

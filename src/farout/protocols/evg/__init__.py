@@ -1,0 +1,1 @@
+"""The `evg` protocol (Evaluation via Generation): plan, results read back, tables and figures."""

@@ -1,0 +1,135 @@
+"""The cells of `evg`: searches, the scores they are compared with, and what other detectors say of their finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from farout.protocols.evg.landscape import ENDS, POINTS
+from farout.protocols.shared.networks import classified
+from farout.protocols.shared.selection import chosen
+from farout.search import SEARCHES, Search
+from farout.study.cells.cell import Entry
+from farout.study.cells.score import ScoreCell
+from farout.study.cells.search import SearchCell
+from farout.study.sources.found import FoundImages
+from farout.study.sources.images import FirstImages, ImageSource, RepeatedImages
+from farout.study.spec import Budget
+from farout.study.study import Trial
+from farout.study.subjects.subject import Subject
+from farout.variations.variation import Variation
+
+if TYPE_CHECKING:
+    from farout.protocols.evg.plan import Evg
+
+
+class Effort(NamedTuple):
+    """What a budget allows."""
+
+    chains: int
+    steps: int
+    attack_steps: int
+    """Steps of the l_inf attack."""
+    inliers: int | None
+    """Inlier test images that found outliers are compared with; None = all."""
+
+
+EFFORT: dict[Budget, Effort] = {
+    "quick": Effort(chains=64, steps=50, attack_steps=50, inliers=2_000),
+    "standard": Effort(chains=256, steps=300, attack_steps=300, inliers=10_000),
+    "full": Effort(chains=5_000, steps=2_000, attack_steps=20_000, inliers=None),
+}
+
+
+HALVINGS = 10
+"""The l_inf attack halves its step so often on its way."""
+
+
+class _Plan:
+    """The cells of one trial."""
+
+    def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:
+        self.protocol, self.trial, self.effort = protocol, trial, effort
+        self.inliers = trial.stressed(trial.inliers.test, effort.inliers)
+        self.subjects = chosen(trial, protocol.detectors)
+        val = trial.inliers.val if protocol.standardize_on == "val" else None
+        self.reference, self.split = (val, "val") if val else (self.inliers, "test")
+
+    def entries(self) -> Iterator[Entry]:
+        """Scores of what there is already, then the searches, then what other detectors say of their finds."""
+        outliers = {name: self._bases(images) for name, images in self.trial.outliers.items()}
+        for subject in self.subjects:
+            yield self._scored(subject, self.inliers, role="inliers")
+            yield from (
+                self._scored(subject, images, role="outliers", outliers=name) for name, images in outliers.items()
+            )
+        yield from classified(self.protocol.name, self.trial.seed, self.subjects, self.inliers)
+        searches = [search for name, images in outliers.items() for search in self._searches(name, images)]
+        yield from searches
+        if self.protocol.control:
+            yield from self._searches("", self._bases(self.trial.inliers.test))
+        if self.protocol.landscape is not None:
+            yield from self._landscape(self.protocol.landscape)
+        if self.protocol.transfer:
+            yield from (entry for search in searches for entry in self._transferred(search))
+
+    def _bases(self, images: ImageSource) -> ImageSource:
+        return FirstImages(self.trial.stressed(images, None), self.effort.chains)
+
+    def _searches(self, name: str, images: ImageSource) -> Iterator[Entry]:
+        """The searches that vary these images: outliers of this name, or inliers."""
+        for label, given in self.protocol.variations.items():
+            variation = given.suited(self.inliers.about.shape)
+            if not variation.conditional and not name:
+                continue
+            for method, search, steps in self._methods(variation):
+                for subject in self.subjects:
+                    bases = images if variation.conditional else None
+                    chains = images.about.total if variation.conditional else self.effort.chains
+                    cell = SearchCell(
+                        subject, variation, bases, chains, search, steps, self.trial.seed,
+                        ScoreCell(subject, self.reference),
+                    )  # fmt: skip
+                    tags = {"outliers": name, "variation": label, "method": method, "standardized_on": self.split}
+                    yield self._entry(subject, cell, role="search" if name else "control", **tags)
+
+    def _methods(self, variation: Variation) -> Iterator[tuple[str, Search, int]]:
+        if variation.name == "pixel":
+            steps, radius = self.effort.attack_steps, variation.params["radius"]
+            attack = SEARCHES.create("zeroth_order", halve_every=max(1, steps // HALVINGS), radius=radius)
+            yield attack.name, attack, steps
+        else:
+            yield from ((label, search, self.effort.steps) for label, search in self.protocol.methods.items())
+
+    def _landscape(self, variation: Variation) -> Iterator[Entry]:
+        """The first outlier's scores over two coordinates, and chains of every method that start from it."""
+        name, images = next(iter(self.trial.outliers.items()))
+        tags = {"outliers": name, "variation": variation.label, "axes": "\n".join(variation.coordinates)}
+        methods: dict[str, Search] = self.protocol.methods
+        parts = [("landscape", POINTS, SEARCHES.create("random"), 0)]
+        parts += [(f"landscape:{method}", ENDS, search, self.effort.steps) for method, search in methods.items()]
+        for subject in self.subjects:
+            for role, chains, search, steps in parts:
+                cell = SearchCell(
+                    subject, variation.suited(self.inliers.about.shape), RepeatedImages(self._bases(images), chains),
+                    chains, search, steps, self.trial.seed, ScoreCell(subject, self.reference),
+                )  # fmt: skip
+                yield self._entry(subject, cell, role=role, **tags)
+
+    def _transferred(self, search: Entry) -> Iterator[Entry]:
+        """What was found against one detector, scored by all others of the trial."""
+        cell = search.cell
+        assert isinstance(cell, SearchCell)
+        images = FoundImages(cell, self.inliers.about.shape)
+        tags = {key: search.tags[key] for key in ("outliers", "variation", "method")}
+        against = {"against": cell.subject.label, "against_network": cell.subject.network}
+        for subject in self.subjects:
+            if subject is not cell.subject:
+                yield self._entry(subject, ScoreCell(subject, images), role="transfer", **tags, **against)
+
+    def _scored(self, subject: Subject, images: ImageSource, **tags: str) -> Entry:
+        return self._entry(subject, ScoreCell(subject, images), **tags)
+
+    def _entry(self, subject: Subject, cell: Any, **tags: str) -> Entry:
+        who = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
+        return Entry(self.protocol.name, cell, {**who, **tags})

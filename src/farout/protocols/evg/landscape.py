@@ -1,0 +1,73 @@
+"""The left panel of the paper's Fig. 2: one landscape of scores, and where chains of every method have ended in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from farout.protocols.evg.figures import standardized
+from farout.protocols.evg.results import Reading, who_of
+from farout.protocols.shared.named import Named, made
+from farout.protocols.shared.pairs import Array
+from farout.protocols.summary import Landscapes, Surface
+from farout.study.cells.search import FOUND
+from farout.study.results import Results, Row
+from farout.variations import VARIATIONS
+from farout.variations.variation import Variation
+
+POINTS, ENDS = 4096, 16
+"""Points of a landscape, drawn uniformly, and chains of every method."""
+NEAR = 0.1
+"""Standard deviations of inlier scores above the lowest score known within which a chain has found it."""
+ROLE = "landscape"
+
+
+def plane(landscape: Named) -> Variation:
+    """Return the variation that a landscape is drawn over."""
+    ((label, variation),) = made("landscape", VARIATIONS, [landscape]).items()
+    if variation.dim != 2 or variation.domain != "cube" or not variation.conditional:
+        raise ValueError(
+            f"a landscape is drawn over two coordinates of a variation of outliers by a cube, and {label} has "
+            f"{variation.dim}: choose two, as in {{name: slice, of: affine, free: [rotation, scale]}}"
+        )
+    return variation
+
+
+def landscapes(results: Results, protocol: str, reading: Reading) -> list[Landscapes]:
+    """Return a panel per detector and method; none where no landscape was asked for, or is there yet."""
+    rows = [row for row in results.done(protocol) if row.tags["role"].partition(":")[0] == ROLE]
+    rows = [row for row in rows if row.tags["seed"] == rows[0].tags["seed"]]
+    inliers = {one.who: one.inliers for one in reading.clean.values()}
+    panels: dict[str, Surface] = {}
+    for who in dict.fromkeys(who_of(row) for row in rows):
+        if who in inliers:
+            own = [row for row in rows if who_of(row) == who]
+            panels |= _panels(results, own, reading.names[who], inliers[who])
+    if not panels:
+        return []
+    x, y = rows[0].tags["axes"].split("\n")
+    caption = (
+        f"The score of one outlier ({rows[0].tags['outliers']}) over two coordinates of its variation, each from its "
+        f"lower to its upper bound: {POINTS:,} points, dark is low, the cross is the lowest of them. Circles: the "
+        "lowest state of every chain that a method ran there. In brackets, how many of the chains came within "
+        f"{NEAR} standard deviations of inlier scores of the lowest score that any point or chain has. A method that "
+        "gets stuck leaves circles in other valleys."
+    )
+    return [Landscapes("evg_landscape", f"One landscape, {rows[0].tags['variation']}", caption, panels, (x, y))]
+
+
+def _panels(results: Results, rows: Sequence[Row], name: str, inliers: Array) -> dict[str, Surface]:
+    """Return the panels of one detector, by method."""
+    scores = {row.tags["role"]: standardized(results.scores(row), inliers) for row in rows}
+    places = {row.tags["role"]: results.store.arrays(row.cell, FOUND)["latents"].astype(np.float64) for row in rows}
+    if ROLE not in scores:
+        return {}
+    lowest = min(values.min() for values in scores.values())
+    panels = {}
+    for role, ends in places.items():
+        if role != ROLE:
+            near = int((scores[role] <= lowest + NEAR).sum())
+            title = f"{name} · {role.partition(':')[2]} ({near} of {len(ends)})"
+            panels[title] = Surface(places[ROLE], scores[ROLE], ends)
+    return panels

@@ -1,0 +1,95 @@
+"""The pictures of `evg`: worst cases (the paper's Figs. 3, 4), and the same outliers against all detectors (6, 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from farout.protocols.evg.results import Found, Reading, Who, methods, titled
+from farout.protocols.shared.pairs import span
+from farout.protocols.summary import Sheet, Strip
+
+GAP = 2
+"""Pixels between a picture before and after."""
+Pictures = NDArray[np.uint8]
+
+
+def sheets(reading: Reading) -> list[Sheet]:
+    """Two sheets per outlier set and variation, with a row per detector; of the first seed."""
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for one in reading.of_first_seed:
+        groups.setdefault((one.what.outliers, one.what.variation), []).append(one)
+    figures: list[Sheet] = []
+    for (outliers, variation), found in groups.items():
+        where = ", ".join([*([outliers] if reading.several_sets else []), titled(variation)])
+        lowest = _lowest(found)
+        labels = _labels(reading, lowest, several=len(methods(found)[variation]) > 1)
+        figures.append(_worst(f"evg_worst_{len(figures)}", where, lowest, labels))
+        figures += _same(f"evg_same_{len(figures)}", where, lowest, labels)
+    return figures
+
+
+def _lowest(found: Sequence[Found]) -> list[Found]:
+    """Of every detector the search with the lowest AUROC."""
+    lowest: dict[Who, Found] = {}
+    for one in found:
+        if one.who not in lowest or one.auroc.value < lowest[one.who].auroc.value:
+            lowest[one.who] = one
+    return list(lowest.values())
+
+
+def _labels(reading: Reading, found: Sequence[Found], several: bool) -> list[str]:
+    """The detectors, with the method that came lowest where several were run."""
+    return [reading.names[one.who] + (f" · {one.what.method}" if several else "") for one in found]
+
+
+def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> Sheet:
+    """The lowest scores found against each detector, beside the originals where there are some."""
+    strips, varied = [], False
+    for one, label in zip(found, labels, strict=True):
+        kept = one.examples()
+        images, bases = kept["lowest_images"], kept.get("lowest_bases")
+        varied = varied or bases is not None
+        pictures = images if bases is None else _beside(bases, images)
+        strips.append(Strip(label, pictures, _ranks(one, kept["lowest"], varied=bases is not None)))
+    caption = "What each detector takes for the most normal of all that was found against it"
+    caption += ": left the outlier as it is, right as it was found. " if varied else ". "
+    return Sheet(name, f"Worst cases, {where}", caption + _meaning(found, varied), strips)
+
+
+def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> list[Sheet]:
+    """The first outliers, and what was found of them against each detector; nothing where none were varied."""
+    strips: list[Strip] = []
+    for one, label in zip(found, labels, strict=True):
+        kept = one.examples()
+        if "first_bases" not in kept:
+            continue
+        if not strips:
+            strips.append(Strip("original", kept["first_bases"], [f"image {place}" for place in kept["first"]]))
+        strips.append(Strip(label, kept["first_images"], _ranks(one, kept["first"], varied=True)))
+    caption = "The first outliers, not the worst: on top as they are, below as they were found against each detector. "
+    title = f"The same outliers against every detector, {where}"
+    return [Sheet(name, title, caption + _meaning(found, varied=True), strips)] if strips else []
+
+
+def _meaning(found: Sequence[Found], varied: bool) -> str:
+    count = span(len(one.inliers) for one in found)
+    before = ", before → after" if varied else ""
+    return f"Rank: how many of the {count} inliers score strictly below the picture{before}; 0: none looks more normal."
+
+
+def _ranks(one: Found, places: NDArray[np.int64], *, varied: bool) -> list[str]:
+    """The rank of what was found by these chains, after that of the outlier it was made from."""
+    after = [f"{int((one.inliers < one.scores[place]).sum())}" for place in places]
+    if not varied or not len(one.clean):
+        return [f"rank {rank}" for rank in after]
+    before = [f"{int((one.inliers < one.clean[place]).sum())}" for place in places]
+    return [f"{first} → {then}" for first, then in zip(before, after, strict=True)]
+
+
+def _beside(left: Pictures, right: Pictures) -> Pictures:
+    """Pairs of pictures, white between them."""
+    white = np.full((*left.shape[:2], GAP, left.shape[3]), 255, np.uint8)
+    return np.concatenate([left, white, right], axis=2)

@@ -1,0 +1,121 @@
+"""`evg`: the worst case of every detector, searched among plausible variations of the outliers.
+
+"Evaluating Out-of-Distribution Detectors Through Adversarial Generation of Outliers" (Evaluation via Generation). For
+every outlier the search looks for the variation that the detector takes for the most normal; AUROC and MinRank are
+those of what was found. What differs from the paper:
+
+- the lowest-scoring state visited is the result (main text); appendix D.1 says the last one, whose AUROC is given too;
+- scores are standardized on the inliers' validation split; the paper's public code uses the test split, which
+  `standardize_on: test` does. Only the standard deviation matters: the mean cancels in every step;
+- MinRank is over five runs that are fifths of the chains: at full budget 1,000 chains each, as in the paper, which
+  varies the same outliers in every run where ours are different ones; that of unchanged outliers is one figure of all;
+- the same search on inliers, which the paper lacks: part of any drop is only the minimum over many queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from farout.protocols.base import PROTOCOLS, Protocol
+from farout.protocols.evg.entries import EFFORT, Effort, _Plan
+from farout.protocols.evg.landscape import plane
+from farout.protocols.evg.tables import summarise
+from farout.protocols.shared.named import Named, made
+from farout.protocols.shared.selection import check_chosen, check_labels
+from farout.protocols.summary import Summary
+from farout.search import SEARCHES
+from farout.study.cells.cell import Entry
+from farout.study.results import Results
+from farout.study.spec import Budget
+from farout.study.study import Study, Trial
+from farout.variations import VARIATIONS
+from farout.variations.variation import Variation
+
+
+@PROTOCOLS.register("evg")
+class Evg(Protocol):
+    """The worst case of every detector, searched among plausible variations of the outliers."""
+
+    name: ClassVar[str] = "evg"
+
+    def __init__(
+        self,
+        variations: Sequence[Named] = ("pixel", "affine", "color"),
+        methods: Sequence[Named] = ("mh",),
+        *,
+        chains: int | None = None,
+        steps: int | None = None,
+        standardize_on: Literal["val", "test"] = "val",
+        control: bool = True,
+        transfer: bool = True,
+        detectors: Sequence[str] | None = None,
+        landscape: Named | None = None,
+    ) -> None:
+        """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
+        chains, steps: as many, where the budget allows it, the l_inf attack's steps too; its own by default.
+        control: search on inliers too. transfer: show every detector what was found against the others.
+        detectors: labels of those to be searched against, and to judge what was found; all by default.
+        landscape: a variation of two coordinates, such as {name: slice, of: affine, free: [rotation, scale]}; the score
+        of the first outlier is drawn over them, with what chains of every method find there (left panel of Fig. 2).
+        """
+        for what, number in (("chains", chains), ("steps", steps)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{what} must be a positive integer, got {number!r}")
+        if standardize_on not in ("val", "test"):
+            raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
+        check_labels("detectors", detectors)
+        self.variations = made("variations", VARIATIONS, variations)
+        self.methods = made("methods", SEARCHES, methods)
+        self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
+        self.control, self.transfer, self.detectors = control, transfer, detectors
+        self.landscape = None if landscape is None else plane(landscape)
+
+    def unsuited(self, study: Study) -> str | None:
+        if reason := super().unsuited(study):
+            return reason
+        for trial in study.trials:
+            for variation in (*self.variations.values(), *([self.landscape] if self.landscape else [])):
+                try:
+                    self._suited(variation, trial)
+                except (TypeError, ValueError) as error:
+                    return str(error)
+        return None
+
+    def plan(self, study: Study) -> list[Entry]:
+        effort = self._effort(study.budget)
+        check_chosen(self.detectors, study)
+        return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
+
+    def cuts(self, study: Study) -> list[str]:
+        effort, told = self._effort(study.budget), []
+        for what in ("chains", "steps"):
+            asked, allowed = getattr(self, what), getattr(effort, what)
+            if asked and asked > allowed:
+                told.append(f"{asked - allowed:,} of {asked:,} {what} of {self.name}")
+        return told
+
+    def _effort(self, budget: Budget) -> Effort:
+        """What the study asks for, as far as the budget allows; the full one allows everything."""
+        allowed = EFFORT[budget]
+
+        def within(asked: int | None, most: int) -> int:
+            return most if asked is None else asked if budget == "full" else min(asked, most)
+
+        return Effort(
+            within(self.chains, allowed.chains), within(self.steps, allowed.steps),
+            within(self.steps, allowed.attack_steps), allowed.inliers,
+        )  # fmt: skip
+
+    @classmethod
+    def summarise(cls, results: Results) -> Summary:
+        return summarise(results, cls.name)
+
+    def _suited(self, variation: Variation, trial: Trial) -> Variation:
+        """The variation for this trial's images, tried on one of each set."""
+        suited = variation.suited(trial.inliers.test.about.shape)
+        for images in (trial.inliers.test, *trial.outliers.values()) if suited.conditional else ():
+            if not images.about.total:
+                raise ValueError(f"a search varies images, and {images.about.name} has none")
+            suited.base(trial.stressed(images, None).load(), [0])
+        return suited

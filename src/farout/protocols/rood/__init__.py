@@ -1,0 +1,1 @@
+"""The `rood` protocol (Realistic OOD benchmark): plan, results read back, tables and figures."""

@@ -1,0 +1,89 @@
+"""The classes of `rood` that are the inliers in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from farout.core import Detector, ImageSet, PostHoc
+from farout.data.arrays import OUTLIER
+from farout.detectors.catalog import catalog
+from farout.study.subjects.images import ImageSubject
+from farout.study.subjects.posthoc import PostHocSubject
+from farout.study.subjects.subject import Subject
+
+COLUMNS = ("setup", "network", "seed", "detector", "mean", "GS")
+"""Of the table that has others called after the classes."""
+
+
+def no_one_class(alone: Sequence[Subject], others: Sequence[Subject]) -> str | None:
+    """Why some of the detectors that are to take single classes for the inliers cannot; None where all can."""
+    unable = list(dict.fromkeys(subject.label for subject in alone if not _learns(subject)))
+    if not unable:
+        return None
+    able = dict.fromkeys(subject.label for subject in (*alone, *others) if _learns(subject))
+    advice = f"list those that can, one_class: [{', '.join(able)}]" if able else f"take others: {', '.join(_able())}"
+    return (
+        f"one_class fits detectors on the training images of one class, and {', '.join(unable)} cannot learn from them "
+        f"(fitted on nothing, on the val split, or on several classes): {advice}"
+    )
+
+
+def _learns(subject: Subject) -> bool:
+    """Can it be fitted on the training images of one class? Of one that comes fitted `fitted_on` says it cannot."""
+    if isinstance(subject, PostHocSubject):
+        return _fits_on_one(subject.fit.detector)
+    return not isinstance(subject, ImageSubject) or type(subject.make()).fit is not Detector.fit
+
+
+def _fits_on_one(detector: PostHoc | type[PostHoc]) -> bool:
+    return detector.fits_on == "train" and not detector.compares_classes
+
+
+def _able() -> list[str]:
+    """The detectors by name that can be fitted on one class."""
+    makers = ((name, catalog[name]) for name in catalog)
+    return [
+        name for name, made in makers if isinstance(made, type) and issubclass(made, PostHoc) and _fits_on_one(made)
+    ]
+
+
+def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[int, str]:
+    """The classes by label; an error where one has no images to test with, of the `test` ones taken, or to fit on."""
+    names = class_names(np.unique(_labels(whole)).tolist(), whole.classes)
+    for label, name in names.items():
+        if lack := _lacking(test, label):
+            raise ValueError(
+                f"protocol rood: {lack} of the class {name} among the {len(test):,} test images, and one_class makes "
+                "every class the inlier: take more images (images:, limit:, budget:), or leave out one_class"
+            )
+        if label not in _labels(train):
+            raise ValueError(
+                f"protocol rood: none of the {len(train):,} training images is of the class {name}, and one_class fits "
+                "detectors on every class: take more training images, or leave that class out of the test images"
+            )
+    return names
+
+
+def class_names(labels: Sequence[int], classes: Sequence[str]) -> dict[int, str]:
+    """What tables call the classes: the name, with the label where the name alone would not do."""
+    known = [classes[label] if 0 <= label < len(classes) else "" for label in labels]
+    clear = [known.count(name) == 1 and name not in COLUMNS and not name.endswith(("_low", "_high")) for name in known]
+    return {
+        label: (name if alone else f"{name} ({label})") if name else str(label)
+        for label, name, alone in zip(labels, known, clear, strict=True)
+    }
+
+
+def _lacking(test: ImageSet, label: int) -> str:
+    """What there is none of; empty where nothing is lacking."""
+    mine = _labels(test) == label
+    defective = test.attributes.get(OUTLIER)
+    if defective is None:
+        return "" if mine.any() else "no image"
+    return "" if set(defective[mine]) == {0, 1} else "no inlier or no outlier"
+
+
+def _labels(images: ImageSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.empty(0, np.int64) if images.labels is None else images.labels

@@ -1,0 +1,126 @@
+"""The cells of `rood`: inliers, outliers, and every shift of the inliers, scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from farout.core import Shift
+from farout.protocols.clean.plan import IMAGES
+from farout.protocols.rood.classes import one_class_names
+from farout.protocols.shared.selection import chosen
+from farout.study.cells.cell import Entry
+from farout.study.cells.score import ScoreCell
+from farout.study.sources.images import (
+    BalancedImages,
+    ClassImages,
+    ImageSource,
+    MatchedImages,
+    ShiftedImages,
+    SoundImages,
+    UncorruptedImages,
+)
+from farout.study.spec import Budget
+from farout.study.study import Trial
+from farout.study.subjects.subject import Subject
+
+if TYPE_CHECKING:
+    from farout.protocols.rood.plan import Rood
+
+
+INLIERS: dict[Budget, int | None] = {"quick": 500, "standard": 2_000, "full": None}
+"""Inlier test images, at most; every one is scored under every shift. One-class: the test images of all classes."""
+
+
+SEED = 0
+"""Of the shifts, as in sets that `farout corrupt` writes."""
+
+
+class Tested(NamedTuple):
+    """A detector and the class it takes for the inliers."""
+
+    subject: Subject
+    label: int | None
+    """None: all classes."""
+    of: str
+    """The class's name; empty for all."""
+
+
+class _Plan:
+    """The cells of one trial."""
+
+    def __init__(self, protocol: Rood, trial: Trial, budget: Budget) -> None:
+        self.protocol, self.trial = protocol, trial
+        self.test: ImageSource = MatchedImages(trial.inliers.test, trial.inliers.test.about.shape)
+        limits = [limit for limit in (protocol.images, INLIERS[budget]) if limit is not None]
+        self.count, self.outliers = min(limits, default=None), IMAGES[budget]
+        self._parts: dict[tuple[int, int], ImageSource] = {}
+
+    def entries(self) -> Iterator[Entry]:
+        """Detectors that share a pass at a time; each of the others, which are costly to fit, by itself."""
+        tested = [one for subject in chosen(self.trial, self.protocol.detectors) for one in self._tested(subject)]
+        for one in tested:
+            one.subject.check()
+        yield from self._entries([one for one in tested if one.subject.shares])
+        for one in tested:
+            if not one.subject.shares:
+                yield from self._entries([one])
+
+    def _entries(self, tested: Sequence[Tested]) -> Iterator[Entry]:
+        """Clean images first, then every shift of the inliers."""
+        clean = self._some(self.test)
+        yield from (self._entry(one, clean) for one in tested)
+        for name, source in self.trial.outliers.items():
+            images = self.trial.stressed(UncorruptedImages(source), self.outliers)
+            yield from (self._entry(one, images, outliers=name) for one in tested if one.label is None)
+        for setup, shifts in self.protocol.setups.items():
+            for shift in shifts:
+                images = SoundImages(self._some(ShiftedImages(self.test, shift, SEED)))
+                tags = {"setup": setup, "shift": _name(shift), "severity": str(shift.params.get("severity", ""))}
+                yield from (self._entry(one, self._inliers(one, images), **tags) for one in tested)
+
+    def _some(self, images: ImageSource) -> ImageSource:
+        whole = UncorruptedImages(images)
+        return whole if self.count is None else BalancedImages(whole, self.count)
+
+    def _tested(self, subject: Subject) -> list[Tested]:
+        """The detector as it is, or fitted on every class by itself."""
+        if not self.protocol.takes_classes(subject):
+            return [Tested(subject, None, "")]
+        return [
+            Tested(subject.fitted_on(partial(self._of_class, label)), label, name)
+            for label, name in self._classes.items()
+        ]
+
+    def _of_class(self, label: int, images: ImageSource) -> ImageSource:
+        """The images of one class: the same source for all detectors, since it costs time to know files again."""
+        return self._parts.setdefault((id(images), label), ClassImages(images, label))
+
+    @cached_property
+    def _classes(self) -> dict[int, str]:
+        return one_class_names(self.trial.inliers.test.load(), self._some(self.test).load(), self._train.load())
+
+    @property
+    def _train(self) -> ImageSource:
+        assert self.trial.inliers.train is not None  # or the study would not suit
+        return self.trial.inliers.train
+
+    def _inliers(self, one: Tested, images: ImageSource) -> ImageSource:
+        """The inliers' share of shifted test images. A pass that is shared costs no more for all images, so that all
+        classes share it too."""
+        return images if one.label is None or one.subject.shares else ClassImages(images, one.label)
+
+    def _entry(self, one: Tested, images: ImageSource, **tags: str) -> Entry:
+        who = {"network": one.subject.network, "seed": str(self.trial.seed), "detector": one.subject.label}
+        which = {"class": "", "label": "", "n_train": ""}
+        if one.label is not None:
+            fitted_on = self._of_class(one.label, self._train).about.total
+            which = {"class": one.of, "label": str(one.label), "n_train": str(fitted_on)}
+        what: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
+        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**who, **which, **what})
+
+
+def _name(shift: Shift) -> str:
+    """What people read, without the severity."""
+    return shift.label.removesuffix(f" {shift.params['severity']}") if "severity" in shift.params else shift.label

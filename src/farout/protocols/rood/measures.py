@@ -1,0 +1,123 @@
+"""The figures of a line of `rood`'s tables: of every setup, shift and severity, from one reading of the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+import numpy as np
+
+from farout.metrics.intervals import Interval
+from farout.metrics.setups import Counts, Estimate, points, recall_threshold
+from farout.protocols.rood.results import PLAIN, Key, Line, Scores, Test
+
+NOT_THERE = Interval(*[float("nan")] * 3)
+
+
+class Measure(NamedTuple):
+    """What is said of a test with some of its copies."""
+
+    auroc: Interval
+    """With the copies among the inliers."""
+    score: Interval
+    """The generalizability score, in points."""
+    flagged: Interval
+    """The share of copies above the threshold that keeps 95 % of the inliers as they are."""
+
+
+MISSING = Measure(NOT_THERE, NOT_THERE, NOT_THERE)
+
+
+class _Estimates(NamedTuple):
+    auroc: Estimate
+    plain: Estimate
+    flagged: Estimate
+
+    def measure(self) -> Measure:
+        return Measure(self.auroc.share(), points(self.auroc - self.plain), self.flagged.share())
+
+
+@dataclass
+class Measured:
+    """A line's figures: the mean over its tests, and each test by itself."""
+
+    inliers: int = 0
+    """The images that are inliers in one of the tests."""
+    outliers: int = 0
+    """Those that are outliers in one; where other classes are, every image is both."""
+    together: dict[Key, Measure] = field(default_factory=dict)
+    """Of what all tests have."""
+    tests: list[tuple[int, int, dict[Key, Measure]]] = field(default_factory=list)
+    """Inliers, outliers, and the figures of whole setups."""
+
+    def of(self, key: Key) -> Measure:
+        """NaN as long as something is missing."""
+        return self.together.get(key, MISSING)
+
+
+def measured(line: Line) -> Measured:
+    """The scores of one test are read at a time, and of its copies those of one shift."""
+    found, seen = Measured(), [np.empty(0, np.int64), np.empty(0, np.int64)]
+    sums: dict[Key, tuple[int, _Estimates]] = {}
+    for test in line.tests:
+        scores = Scores(test)
+        alone: dict[Key, Measure] = {}
+        for key, estimates in _estimates(line, test, scores):
+            if not key.shift:
+                alone[key] = estimates.measure()
+            count, so_far = sums.pop(key, (0, None))
+            both = _both(so_far, _among(estimates, scores))
+            if count + 1 < line.expected:
+                sums[key] = count + 1, both
+            else:
+                found.together[key] = _Estimates(*(one / line.expected for one in both)).measure()
+        found.tests.append((len(scores.inliers), len(scores.outliers), alone))
+        for kind, places in enumerate(np.split(scores.places, [len(scores.inliers)])):
+            seen[kind] = np.union1d(seen[kind], places)
+    found.inliers, found.outliers = map(len, seen)
+    return found
+
+
+def _both(so_far: _Estimates | None, more: _Estimates) -> _Estimates:
+    return more if so_far is None else _Estimates(*map(add, so_far, more))
+
+
+def _among(estimates: _Estimates, scores: Scores) -> _Estimates:
+    """With influences by place among the images of all tests."""
+    places = (scores.places, scores.places, scores.places[: len(scores.inliers)])
+    return _Estimates(*(one.among(where, scores.total) for one, where in zip(estimates, places, strict=True)))
+
+
+def _estimates(line: Line, test: Test, scores: Scores) -> Iterator[tuple[Key, _Estimates]]:
+    """What is there: of a setup, or of a shift, as soon as all of its copies are."""
+    threshold = recall_threshold(scores.inliers)
+    plain = Counts.of(scores.inliers, scores.outliers, threshold)
+    unshifted = plain.auroc()
+    yield PLAIN, _Estimates(unshifted, unshifted, plain.flagged())
+    for setup, shifts in line.setups.items():
+        whole: list[Counts | None] = []
+        for shift in shifts:
+            of_shift: list[Counts | None] = []
+            for severity in line.planned[setup, shift]:
+                row = test.copies.get(Key(setup, shift, severity))
+                of_shift.append(row and Counts.of(scores.shifted(row), scores.outliers, threshold))
+                if severity and (one := of_shift[-1]):
+                    yield Key(setup, shift, severity), _with(plain, one, unshifted)
+            whole.append(_sum(of_shift))
+            if every := whole[-1]:
+                yield Key(setup, shift), _with(plain, every, unshifted)
+        if all_shifts := _sum(whole):
+            yield Key(setup), _with(plain, all_shifts, unshifted)
+
+
+def _sum(counts: list[Counts | None]) -> Counts | None:
+    """None where one is missing."""
+    there = [one for one in counts if one]
+    return reduce(add, there) if len(there) == len(counts) else None
+
+
+def _with(plain: Counts, copies: Counts, unshifted: Estimate) -> _Estimates:
+    return _Estimates((plain + copies).auroc(), unshifted, copies.flagged())

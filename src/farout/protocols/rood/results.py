@@ -1,0 +1,168 @@
+"""What `rood` has scored so far, as tests: inliers and their shifted copies against outliers, by one detector.
+
+Tests know where their scores are and read them when asked: a run has too many to hold at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from farout.data.arrays import OUTLIER
+from farout.protocols.shared.pairs import Array
+from farout.study.results import Results, Row
+
+UNSHIFTED = "U"
+"""The setup without shifts."""
+OTHER_CLASSES, DEFECTS = "other classes", "defects"
+"""What one-class tests have as outliers."""
+
+
+class Who(NamedTuple):
+    """A detector on a network of one seed."""
+
+    network: str
+    seed: str
+    detector: str
+
+
+class Key(NamedTuple):
+    """Which copies of the inliers: those of a setup, of one of its shifts, or of one severity of that."""
+
+    setup: str
+    shift: str = ""
+    severity: str = ""
+
+
+PLAIN = Key(UNSHIFTED)
+
+
+@dataclass(frozen=True)
+class Test:
+    """One detector, inliers with their shifted copies, and outliers."""
+
+    results: Results
+    clean: Row
+    others: Row | None
+    """The outliers' scores; None where they are among those of the inliers, as other classes are."""
+    copies: Mapping[Key, Row]
+    """What is there, by setup, shift and severity."""
+
+    @property
+    def of(self) -> str:
+        """The class that is the inlier; empty for all of them."""
+        return self.clean.tags["class"]
+
+    @property
+    def n_train(self) -> int:
+        """How many images of its class a one-class test's detector is fitted on."""
+        return int(self.clean.tags["n_train"])
+
+    @property
+    def outliers(self) -> str:
+        """What they are called."""
+        if self.others:
+            return self.others.tags["outliers"]
+        return OTHER_CLASSES if self.results.known(self.clean, OUTLIER) is None else DEFECTS
+
+
+class Scores:
+    """The scores of a test; those of copies are read one by one."""
+
+    def __init__(self, test: Test) -> None:
+        self.results, scores = test.results, test.results.scores(test.clean)
+        own, label = self.results.known(test.clean, OUTLIER), test.clean.tags["label"]
+        self.mine = self.results.labels(test.clean) == int(label) if label else np.ones(len(scores), bool)
+        self.defective = np.zeros(len(scores), bool) if own is None else own.astype(bool)
+        self.inliers: Array = scores[self.mine & ~self.defective]
+        there = np.flatnonzero(~self.mine if own is None else self.mine & self.defective)
+        self.outliers: Array = self.results.scores(test.others) if test.others else scores[there]
+        places = np.arange(len(scores), len(scores) + len(self.outliers)) if test.others else there
+        self.places = np.concatenate([np.flatnonzero(self.mine & ~self.defective), places])
+        """Of the inliers and then the outliers, among the `total` images of tests whose mean is taken."""
+        self.total = len(scores) + (len(self.outliers) if test.others else 0)
+
+    def shifted(self, row: Row) -> Array:
+        """The scores of the inliers' copies; a row has them alone, or among those of the other classes' inliers."""
+        values: Array = self.results.scores(row)
+        mine = self.mine[~self.defective]
+        return np.asarray(values[mine] if len(values) == len(mine) else values)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The tests of one detector that make one line: one against an outlier set, or one per class."""
+
+    who: Who
+    outliers: str
+    tests: Sequence[Test]
+    expected: int
+    planned: Mapping[tuple[str, str], Sequence[str]]
+    """By setup and shift, the severities that are there when the run is done."""
+
+    @property
+    def against(self) -> str:
+        """What the line calls its outliers."""
+        return f"{self.outliers}, mean of {self.expected}" if self.one_class else self.outliers
+
+    @property
+    def one_class(self) -> bool:
+        return bool(self.tests[0].of)
+
+    @property
+    def whole(self) -> bool:
+        """Are all classes there?"""
+        return len(self.tests) == self.expected
+
+    @cached_property
+    def setups(self) -> dict[str, list[str]]:
+        """The setups with their shifts, in order."""
+        found: dict[str, list[str]] = {}
+        for setup, shift in self.planned:
+            found.setdefault(setup, []).append(shift)
+        return found
+
+    def strongest(self, setup: str, shift: str) -> Key:
+        """The copies of a shift at its highest severity."""
+        return Key(setup, shift, max(self.planned[setup, shift], key=lambda severity: (len(severity), severity)))
+
+
+def read(results: Results, protocol: str) -> list[Line]:
+    """All lines in the order of the plan, with whatever is there."""
+    by_who: dict[Who, dict[str, list[Row]]] = {}
+    for row in results.rows:
+        if row.protocol == protocol:
+            who = Who(*(row.tags[name] for name in Who._fields))
+            by_who.setdefault(who, {}).setdefault(row.tags["label"], []).append(row)
+    return [line for who, by_class in by_who.items() for line in _lines(results, who, by_class)]
+
+
+def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+    tests = [test for rows in by_class.values() for test in _tests(results, rows)]
+    planned: dict[tuple[str, str], list[str]] = {}
+    for key in map(_key, next(iter(by_class.values()))):
+        if key.setup:
+            planned.setdefault((key.setup, key.shift), []).append(key.severity)
+    by_outliers: dict[str, list[Test]] = {}
+    for test in tests:
+        by_outliers.setdefault(test.outliers, []).append(test)
+    for outliers, some in by_outliers.items():
+        yield Line(who, outliers, some, len(by_class), planned)
+
+
+def _tests(results: Results, rows: Sequence[Row]) -> Iterator[Test]:
+    """The tests of one detector and one class, or of all classes."""
+    there = [row for row in rows if results.store.has(row.cell)]
+    copies = {_key(row): row for row in there if row.tags["setup"]}
+    clean = [row for row in there if not row.tags["setup"]]
+    for inliers in (row for row in clean if not row.tags["outliers"]):
+        others = [row for row in clean if row.tags["outliers"]]
+        yield from (Test(results, inliers, row, copies) for row in ([None] if inliers.tags["label"] else others))
+
+
+def _key(row: Row) -> Key:
+    return Key(row.tags["setup"], row.tags["shift"], row.tags["severity"])

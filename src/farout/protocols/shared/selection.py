@@ -1,0 +1,31 @@
+"""The detectors of a study that a protocol is asked to test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farout.registry import unknown
+from farout.study.study import Study, Trial
+from farout.study.subjects.subject import Subject
+
+
+def check_labels(what: str, labels: Sequence[str] | None) -> None:
+    """An error where these are no labels of detectors."""
+    if labels is None:
+        return
+    proper = isinstance(labels, Sequence) and not isinstance(labels, str)
+    if not proper or not labels or not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"{what} must list the labels of one or more detectors, got {labels!r}")
+
+
+def check_chosen(labels: Sequence[str] | None, study: Study) -> None:
+    """An error where the study has no such detector."""
+    known = {subject.label for trial in study.trials for subject in trial.subjects}
+    for label in labels or ():
+        if label not in known:
+            raise unknown("detector of the study:", label, known)
+
+
+def chosen(trial: Trial, labels: Sequence[str] | None) -> list[Subject]:
+    """The trial's detectors of these labels; all for None."""
+    return [subject for subject in trial.subjects if labels is None or subject.label in labels]

@@ -1,0 +1,124 @@
+"""The cell that measures how far an attack has moved a network's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from farout.attention import attention_shift
+from farout.core import as_images
+from farout.networks.network import Network
+from farout.study.cells.attack import AttackCell
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.sources.attacked import AttackedImages
+from farout.study.sources.networks import NetworkSource
+from farout.study.store import Store, array_file, score_table
+from farout.study.thumbnails import EXAMPLES, thumbnails
+
+COLUMNS = ("l2", "ssim")
+
+
+@dataclass(frozen=True)
+class AttentionCell(Cell):
+    """L2 and SSIM of the attention maps of every image before and after an attack."""
+
+    images: AttackedImages
+
+    @property
+    def attack(self) -> AttackCell:
+        """Which attack."""
+        return self.images.attack
+
+    @property
+    def network(self) -> NetworkSource:
+        """The classifier that was attacked."""
+        assert self.attack.network is not None
+        return self.attack.network
+
+    @cached_property
+    def identity(self) -> Any:
+        return {"kind": "attention", "version": 1, "images": self.images.about.fingerprint}
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (self.attack,)
+
+    @property
+    def title(self) -> str:
+        return f"attention of {self.network.label} under {self.attack.attack.label}"
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return AttentionWork(tuple(cells))
+
+
+class AttentionWork(Work):
+    """The images of one attack."""
+
+    @cached_property
+    def portable(self) -> bool:
+        portable: bool = self.cells[0].images.portable
+        return portable
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"test": self.cells[0].attack.images.about.total}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return AttentionJob(self.cells[0], store, device)
+
+
+class AttentionJob(SingleJob[AttentionCell]):
+    """Maps chunk by chunk; those of the first images are kept to be shown."""
+
+    def __init__(self, cell: AttentionCell, store: Store, device: torch.device) -> None:
+        self.cell, self.store, self.device = cell, store, device
+        self.before = cell.attack.images.open(store)
+        self.after = cell.images.open(store)
+        self.columns = {name: np.full(len(self.before), np.nan) for name in COLUMNS}
+
+    @cached_property
+    def network(self) -> Network:
+        """Opened by the first chunk: a process that only collects results does not need it."""
+        return self.cell.network.build(self.store).to(self.device)
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        order = range(chunk.start, chunk.stop)
+        moved = attention_shift(self.network, *(as_images(s.batch(order), self.device) for s in self._sets))
+        progress(len(order))
+        return {name: getattr(moved, name).double().cpu().numpy() for name in COLUMNS}
+
+    @property
+    def _sets(self) -> tuple[Any, Any]:
+        return self.before, self.after
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        for name in COLUMNS:
+            self.columns[name][chunk.start : chunk.stop] = results[name]
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return set(COLUMNS) <= results.keys()
+
+    def record(self) -> Record:
+        columns = {"index": np.arange(len(self.before)), **self.columns}
+        columns |= {name: self.after.attributes[name] for name in ("clean_correct", "success")}
+        files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples())}
+        return Record({"images": len(self.before)}, files)
+
+    def _examples(self) -> Arrays:
+        """Of images that the attack has turned, those whose attention moves most, and least."""
+        turned = np.flatnonzero(self.after.attributes["clean_correct"] & self.after.attributes["success"])
+        order = turned[np.argsort(-self.columns["l2"][turned], kind="stable")]
+        examples: Arrays = {}
+        for kind, some in (("most", order[:EXAMPLES]), ("least", order[::-1][:EXAMPLES].copy())):
+            before, after = (as_images(images.batch(some), self.device) for images in self._sets)
+            examples |= {kind: some, f"{kind}_before": thumbnails(before), f"{kind}_after": thumbnails(after)}
+            if len(some):
+                moved = attention_shift(self.network, before, after)
+                maps = {"before": moved.before, "after": moved.after}
+                examples |= {f"{kind}_map_{when}": thumbnails(one[:, None]) for when, one in maps.items()}
+        return examples

@@ -1,0 +1,235 @@
+"""The cell that fits one post-hoc detector; those of one network share one pass over the inliers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from farout.core import PER_BLOCK, ImageSet, PostHoc, Split
+from farout.detectors.panel.panel import Panel
+from farout.detectors.panel.table import Table, columns_of
+from farout.identity import digest
+from farout.networks import Ensemble, Network
+from farout.networks.passes import forward
+from farout.study.cells.cell import (
+    Arrays,
+    Cell,
+    Chunk,
+    Job,
+    Progress,
+    Record,
+    Work,
+    attempt,
+    decode_error,
+    encode_error,
+    error_key,
+)
+from farout.study.engines import activity
+from farout.study.sources.images import ImageSource
+from farout.study.sources.networks import NetworkSource
+from farout.study.store import Store
+
+STATE = "state.safetensors"
+Part = Callable[[ImageSource], ImageSource]
+"""What makes some images of a source, say those of one class."""
+MEMBER = "detector"
+"""What the one detector of a stored panel is called: the label people see is no part of a result."""
+
+
+@dataclass(frozen=True)
+class FitCell(Cell):
+    """One detector fitted on the inliers, with its scores on the validation split."""
+
+    network: NetworkSource
+    detector: PostHoc
+    train: ImageSource | None
+    val: ImageSource | None
+
+    @cached_property
+    def identity(self) -> Any:
+        fits = self.detector.fits_on
+        splits = {"train": self.train if fits == "train" else None, "val": self.val}
+        return {
+            "kind": "fit",
+            "version": 1,
+            "network": self.network.identity(),
+            "detector": self.detector.identity(),
+            **{split: source and source.about.fingerprint for split, source in splits.items()},
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.network.requires
+
+    @property
+    def group(self) -> str:
+        splits = [source and source.about.fingerprint for source in (self.train, self.val)]
+        return digest(["fit", self.network.identity(), splits])
+
+    @property
+    def title(self) -> str:
+        return f"fit on {self.network.label}"
+
+    @property
+    def suspect(self) -> str:
+        return f"{self.detector.name} on {self.network.label}"
+
+    @property
+    def learns(self) -> dict[str, ImageSource]:
+        """The images that the detector is fitted on, by split."""
+        splits = {"train": self.train, "val": self.val}
+        return {split: images for split, images in splits.items() if images and split == self.detector.fits_on}
+
+    @property
+    def learns_from(self) -> ImageSource | None:
+        """The outliers that the detector learns from."""
+        return None
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return FitWork(tuple(cells))
+
+    def on(self, part: Part) -> FitCell:
+        """The same detector fitted on a part of the inliers; validation images it does not learn from are left out."""
+        val = self.val if self.detector.fits_on == "val" else None
+        return replace(self, train=self.train and part(self.train), val=val and part(val))
+
+    def panel(self, network: Network) -> Panel:
+        """The detector on its network, not fitted."""
+        return Panel(network, {MEMBER: copy.deepcopy(self.detector)})
+
+    def fitted(self, store: Store, network: Network) -> Panel:
+        """The detector as fitted by this cell."""
+        panel = self.panel(network)
+        panel.load_state(store.file(self.id, STATE))
+        return panel
+
+
+class FitWork(Work):
+    """The detectors of one network, fitted in one pass over each split they look at."""
+
+    @property
+    def portable(self) -> bool:
+        cell = self.cells[0]
+        return all(source.portable for source in (cell.network, cell.train, cell.val) if source is not None)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        cell = self.cells[0]
+        train = cell.train if any(c.detector.fits_on == "train" for c in self.cells) else None
+        return {role: s.about.total for role, s in (("train", train), ("val", cell.val)) if s is not None}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return FitJob(self, store, device)
+
+
+class FitJob(Job):
+    """Runs the network over the splits, then fits every detector from the activations."""
+
+    def __init__(self, work: FitWork, store: Store, device: torch.device) -> None:
+        self.cells: tuple[FitCell, ...] = work.cells
+        first = self.cells[0]
+        self.network = first.network.build(store).to(device)
+        self.errors: dict[str, str] = {}
+        self.panels = dict(self._panels())
+        sources = {"train": first.train, "val": first.val}
+        self.images: dict[str, ImageSet] = {
+            role: s.open(store) for role, s in sources.items() if s and role in work.roles
+        }
+        head = self.network.head
+        self.tables = {role: Table(len(images), head) for role, images in self.images.items()}
+        self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
+
+    def _panels(self) -> Iterator[tuple[str, Panel]]:
+        """Copies of the detectors on the network; one that cannot be copied has failed."""
+        for cell in self.cells:
+            panel = attempt(partial(cell.panel, self.network))
+            if isinstance(panel, str):
+                self.errors[cell.id] = panel
+            else:
+                yield cell.id, panel
+
+    def _needs(self, split: Split | None) -> frozenset[str]:
+        return frozenset().union(*(panel.needs(split) for panel in self.panels.values()))
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
+        activations = forward(self.network, batch, self.needs[chunk.role])
+        columns = columns_of(activations, self.needs[chunk.role])
+        results: Arrays = {name: rows.numpy() for name, rows in columns.items()}
+        for cell in self._perturbing(chunk.role):
+            results |= self._own_scores(cell, batch)
+        progress(len(batch))
+        return results
+
+    def _perturbing(self, role: str) -> list[FitCell]:
+        """The cells whose detector scores these images by passes of its own, for which it need not be fitted."""
+        return [cell for cell in self.cells if cell.id in self.panels and _looks(cell) and role == "val"]
+
+    def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
+        with activity.of(cell):
+            answer = attempt(lambda: self.panels[cell.id].score_own(batch)[MEMBER])
+        return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_own(cell): answer}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        for cell in self._perturbing(chunk.role):
+            if _own(cell) not in results:
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+        columns = {name: torch.from_numpy(rows) for name, rows in results.items() if not name.startswith("error:")}
+        self.tables[chunk.role].put(chunk.start, columns)
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return self._wanted(chunk.role) <= results.keys()
+
+    def _wanted(self, role: str) -> set[str]:
+        """The columns that every chunk of a role must have."""
+        needs = self.needs[role]
+        told = self.network.statistics_names
+        wanted = {"logits", "features"} & needs
+        for kind in needs.intersection(PER_BLOCK):
+            wanted |= {f"{kind}:{name}" for name in (self.network.block_names if kind == "blocks" else told)}
+        if "members" in needs and isinstance(self.network, Ensemble):
+            wanted.add("members")
+        return wanted | {_own(cell) for cell in self._perturbing(role)}
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        for cell in self.cells:
+            with activity.of(cell):
+                yield cell.id, attempt(partial(self._fit, cell))
+
+    def _facts(self) -> dict[str, float]:
+        """The network's accuracy on the validation images, where they have labels and it has classes."""
+        labels = self.images["val"].labels if "val" in self.images else None
+        if labels is None or not self.network.classes:
+            return {}
+        guesses = self.tables["val"].activations().logits.argmax(1).numpy()
+        return {"accuracy": float((guesses == labels).mean())}
+
+    def _fit(self, cell: FitCell) -> Record | str:
+        """Fit one detector."""
+        if cell.id in self.errors:
+            return self.errors[cell.id]
+        panel = self.panels.pop(cell.id)
+        for role, images in self.images.items():
+            panel.check_fit(role, images)
+            panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
+        if "val" in self.images and (_looks(cell) or not cell.detector.perturbs):
+            table = self.tables["val"]
+            own = {MEMBER: table.column(_own(cell)).numpy()} if _looks(cell) else {}
+            panel.validate(table.activations(), self.images["val"].name, own)
+        return Record(self._facts(), {STATE: panel.save})
+
+
+def _looks(cell: FitCell) -> bool:
+    """Does its detector look at other images, and need not learn before?"""
+    return cell.detector.perturbs and cell.detector.fits_on is None
+
+
+def _own(cell: FitCell) -> str:
+    """The column of a detector's scores from a pass of its own."""
+    return f"scores:{cell.id}"

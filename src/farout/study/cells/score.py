@@ -1,0 +1,168 @@
+"""The cell that scores one image set by one detector; those that share images and network share the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from farout.core import ImageSet, NonFiniteScores, finite
+from farout.identity import digest
+from farout.study.cells.cell import (
+    Arrays,
+    Cell,
+    Chunk,
+    Job,
+    Progress,
+    Record,
+    Work,
+    attempt,
+    decode_error,
+    encode_error,
+    error_key,
+)
+from farout.study.engines import activity
+from farout.study.sources.images import ImageSource
+from farout.study.store import Store, array_file, score_table
+from farout.study.subjects.subject import Score, Subject
+from farout.study.thumbnails import EXAMPLES, thumbnails
+
+
+@dataclass(frozen=True)
+class ScoreCell(Cell):
+    """The scores of one image set by one detector."""
+
+    subject: Subject
+    images: ImageSource
+
+    @cached_property
+    def identity(self) -> Any:
+        return {
+            "kind": "scores",
+            "version": 1,
+            "subject": self.subject.identity(),
+            "images": self.images.about.fingerprint,
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (*self.subject.requires, *self.images.requires)
+
+    @property
+    def group(self) -> str:
+        return score_group(self.subject, self.images)
+
+    @property
+    def title(self) -> str:
+        return f"score {self.images.about.name} by {self.subject.network or self.subject.label}"
+
+    @property
+    def suspect(self) -> str:
+        return self.subject.title
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return ScoreWork(tuple(cells))
+
+    def record(self, scores: NDArray[np.float64], images: ImageSet) -> Record:
+        """The scores with what is known of the images; and the images at both ends."""
+        (scores,) = finite({self.subject.label: scores}, images.name).values()
+        columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
+        if images.labels is not None:
+            columns["label"] = images.labels
+        columns |= {f"attribute:{name}": values for name, values in images.attributes.items()}
+        files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(_examples(scores, images))}
+        return Record({"images": len(scores)}, files)
+
+
+def score_group(subject: Subject, images: ImageSource) -> str:
+    """The group of the cells that one pass over these images serves: all that read the same network."""
+    return digest(["scores", subject.group, images.about.fingerprint])
+
+
+def _examples(scores: NDArray[np.float64], images: ImageSet) -> Arrays:
+    """The images with the lowest and the highest scores, small and in 8 bits, each end from its extreme inwards."""
+    order = np.argsort(scores, kind="stable")
+    lowest, highest = order[:EXAMPLES], order[::-1][:EXAMPLES]
+    return {
+        "lowest": lowest,
+        "highest": highest.copy(),
+        "lowest_images": thumbnails(images.batch(lowest)),
+        "highest_images": thumbnails(images.batch(highest)),
+    }
+
+
+class ScoreWork(Work):
+    """One image set, scored by all detectors that share a forward pass, and classified by their network."""
+
+    @property
+    def portable(self) -> bool:
+        return bool(self.cells[0].subject.portable and self.cells[0].images.portable)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"test": self.cells[0].images.about.total}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return ScoreJob(self, store, device)
+
+
+class ScoreJob(Job):
+    """Scores chunk by chunk; a detector that fails leaves the others be."""
+
+    def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
+        self.cells: tuple[ScoreCell, ...] = work.cells  # or cells of classes, which are as good
+        self.images = self.cells[0].images.open(store)
+        self.store, self.device = store, device
+        self.errors: dict[str, str] = {}
+
+    @cached_property
+    def score(self) -> Score:
+        """The scorer, opened by the first chunk: a process that only collects results does not need it."""
+        return self.cells[0].subject.open([cell.subject for cell in self.cells], self.store, self.device)
+
+    @cached_property
+    def scores(self) -> Arrays:
+        """Where results are collected; a process that only computes chunks does not need it."""
+        return {cell.id: np.full(len(self.images), np.nan) for cell in self.cells}
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return all(cell.id in results for cell in self.cells)
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        batch = self.images.batch(range(chunk.start, chunk.stop))
+        results: Arrays = {}
+        for cell, ask in zip(self.cells, self.score(batch), strict=True):
+            with activity.of(cell):
+                answer = attempt(ask)
+            if isinstance(answer, str):
+                results[error_key(cell)] = encode_error(answer)
+            else:
+                results[cell.id] = answer
+        progress(len(batch))
+        return results
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        for cell in self.cells:
+            if cell.id in results:
+                self.scores[cell.id][chunk.start : chunk.stop] = results[cell.id]
+            else:
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+
+    def finish(self) -> Iterator[tuple[str, Record | str]]:
+        return ((cell.id, self._record(cell)) for cell in self.cells)
+
+    def _record(self, cell: ScoreCell) -> Record | str:
+        if cell.id in self.errors:
+            return self.errors[cell.id]
+        return attempt(partial(self._made, cell))
+
+    def _made(self, cell: ScoreCell) -> Record | str:
+        try:
+            return cell.record(self.scores[cell.id], self.images)
+        except NonFiniteScores as error:
+            return f"{type(error).__name__}: {error}"

@@ -1,0 +1,239 @@
+"""The cell that searches for the worst case of one detector in one variation."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farout.core import ImageSet
+from farout.search.objective import Judge, objective, spread
+from farout.search.search import Search
+from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.score import ScoreCell
+from farout.study.sources.images import ImageSource
+from farout.study.store import Store, array_file, score_table
+from farout.study.subjects.subject import Subject
+from farout.study.thumbnails import EXAMPLES, thumbnails
+from farout.variations.variation import Variation
+
+KEEP_SECONDS = 5.0
+"""A chunk under way is kept on disk this often."""
+FOUND = "found.safetensors"
+PER_CHAIN = ("score", "start", "last", "accepted", "exploration", "stuck")
+"""Columns of the table of scores: `score` is the lowest that the chain met, `last` that of its last state."""
+LATENTS = ("latents", "last_latents", "trace")
+
+
+@dataclass(frozen=True)
+class SearchCell(Cell):
+    """What a search finds against one detector, a chain per image."""
+
+    subject: Subject
+    variation: Variation
+    images: ImageSource | None
+    """The bases; None where the variation takes none."""
+    chains: int
+    search: Search
+    steps: int
+    seed: int
+    reference: ScoreCell
+    """The inlier scores that standardize the search."""
+
+    @cached_property
+    def identity(self) -> Any:
+        return {
+            "kind": "search",
+            "version": 1,
+            "subject": self.subject.identity(),
+            "variation": self.variation.identity(),
+            "images": self.images and self.images.about.fingerprint,
+            "chains": self.chains,
+            "search": self.search.identity(),
+            "steps": self.steps,
+            "seed": self.seed,
+            "reference": self.reference.id,
+        }
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (*self.subject.requires, *(self.images.requires if self.images else ()), self.reference)
+
+    @property
+    def title(self) -> str:
+        of = f" of {self.images.about.name}" if self.images else ""
+        return f"search {self.variation.label}{of} against {self.subject.title} by {self.search.label}"
+
+    @property
+    def suspect(self) -> str:
+        return self.subject.title
+
+    @property
+    def queries(self) -> int:
+        """Queries of every chain, its start included."""
+        return 1 + self.steps * self.search.queries(self.variation.space)
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return SearchWork(tuple(cells))
+
+    def decode(self, images: ImageSet | None, places: NDArray[np.int64], z: Tensor) -> Tensor:
+        """What latents make of the bases at these places."""
+        with torch.no_grad():
+            return self.variation.decode(z, self.base(images, places, z.device))
+
+    def base(self, images: ImageSet | None, places: Any, device: torch.device) -> Any:
+        """The bases of these chains."""
+        return None if images is None else self.variation.base(images, places).to(device)
+
+
+class SearchWork(Work):
+    """The chains of one cell, cut into chunks that know nothing of each other."""
+
+    chunk_size = CHAINS
+
+    @property
+    def cell(self) -> SearchCell:
+        """The one cell."""
+        cell: SearchCell = self.cells[0]
+        return cell
+
+    @cached_property
+    def portable(self) -> bool:
+        here = not self.cell.subject.portable or (self.cell.images and not self.cell.images.portable)
+        return not here and _travels(self.cell)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        return {"chains": self.cell.chains}
+
+    def cost(self, chunk: Chunk) -> int:
+        return (chunk.stop - chunk.start) * self.cell.queries
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return SearchJob(self, store, device)
+
+
+def _travels(cell: SearchCell) -> bool:
+    """Can the user's variation and search be sent to another process?"""
+    try:
+        return b"__main__" not in pickle.dumps((cell.variation, cell.search))  # workers have another main module
+    except Exception:
+        return False
+
+
+class SearchJob(SingleJob[SearchCell]):
+    """Runs chains; a chunk that is interrupted goes on from the step where it was last kept."""
+
+    def __init__(self, work: SearchWork, store: Store, device: torch.device) -> None:
+        self.cell, self.work, self.store, self.device = work.cell, work, store, device
+        self.images = self.cell.images.open(store) if self.cell.images else None
+        self.found: dict[int, Arrays] = {}
+        self.marks = marks_for(self.cell.queries)
+
+    @cached_property
+    def search(self) -> Search:
+        """The search, fit for the spread of this detector's inlier scores."""
+        return self.cell.search.scaled(spread(self.store.scores(self.cell.reference.id), self.cell.subject.label))
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The detector, opened by the first chunk: a process that only collects results does not need it."""
+        score = self.cell.subject.open([self.cell.subject], self.store, self.device)
+
+        def judge(images: Tensor) -> NDArray[np.float64]:
+            (ask,) = score(images)
+            return ask()
+
+        return judge
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        cell, chains = self.cell, chunk.stop - chunk.start
+        base = cell.base(self.images, range(chunk.start, chunk.stop), self.device)
+        resume = self._resumed(chunk)
+        progress(chains * self._queries(resume.steps) if resume else 0)
+        walks = walk(
+            self.search, cell.variation.space, objective(cell.variation, base, self.judge, cell.subject.label),
+            chains, cell.steps,
+            seed=cell.seed, first=chunk.start, marks=self.marks, device=self.device, resume=resume,
+        )  # fmt: skip
+        latest = self._last(walks, chunk, progress) or resume
+        assert latest is not None
+        return self._arrays(latest)
+
+    def _queries(self, steps: int) -> int:
+        return 1 + steps * self.search.queries(self.cell.variation.space)
+
+    def _last(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress) -> Walk | None:
+        """The last walk; on the way every few seconds, and when interrupted, what there is is kept."""
+        latest, saved = None, time.monotonic()
+        try:
+            for latest in walks:
+                made = 1 if latest.steps == 0 else self._queries(1) - 1
+                progress((chunk.stop - chunk.start) * made)
+                if time.monotonic() - saved > KEEP_SECONDS:
+                    self.store.keep(self.work.id, _name(chunk), latest.arrays())
+                    saved = time.monotonic()
+        except BaseException:
+            if latest is not None:
+                self.store.keep(self.work.id, _name(chunk), latest.arrays())
+            raise
+        return latest
+
+    def _resumed(self, chunk: Chunk) -> Walk | None:
+        kept = self.store.kept(self.work.id, _name(chunk))
+        if kept is None:
+            return None
+        try:
+            return Walk.from_arrays(kept, self.search, self.device)
+        except (KeyError, TypeError):  # another version of farout kept other things
+            return None
+
+    def _arrays(self, latest: Walk) -> Arrays:
+        found = {
+            "score": latest.best, "start": latest.start, "last": latest.state.score,
+            "latents": latest.best_z, "last_latents": latest.state.z,
+        }  # fmt: skip
+        told = diagnose(latest, self.cell.variation.space)._asdict()
+        return {**{key: value.cpu().numpy() for key, value in found.items()}, **told, "trace": latest.trace}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        self.found[chunk.start] = results
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return {*PER_CHAIN, *LATENTS} <= results.keys()
+
+    def record(self) -> Record:
+        parts = [self.found[start] for start in sorted(self.found)]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in PER_CHAIN}
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in LATENTS}
+        arrays["queries"] = np.array(self.marks)
+        files = {
+            "scores.parquet": score_table({"index": np.arange(self.cell.chains), **columns}),
+            FOUND: array_file(arrays),
+            "examples.safetensors": array_file(self._examples(columns["score"], arrays["latents"])),
+        }
+        return Record({"chains": self.cell.chains, "queries": self.cell.queries}, files)
+
+    def _examples(self, scores: NDArray[np.float64], latents: NDArray[np.float32]) -> Arrays:
+        """What was found with the lowest scores, and by the first chains, which are the same for every detector."""
+        examples: Arrays = {}
+        order = np.argsort(scores, kind="stable")
+        for kind, places in (("lowest", order[:EXAMPLES]), ("first", np.arange(min(EXAMPLES, len(scores))))):
+            z = torch.from_numpy(latents[places]).to(self.device)
+            examples |= {kind: places, f"{kind}_images": thumbnails(self.cell.decode(self.images, places, z))}
+            if self.images is not None:
+                examples[f"{kind}_bases"] = thumbnails(self.images.batch(places))
+        return examples
+
+
+def _name(chunk: Chunk) -> str:
+    return f"walk-{chunk}"

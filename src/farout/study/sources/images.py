@@ -1,0 +1,218 @@
+"""Image sources: small descriptions from which any process opens the same images; they stack."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from farout import rng
+from farout.core import ImageSet, Shift
+from farout.data import load
+from farout.data.arrays import OUTLIER
+from farout.data.matched import match
+from farout.data.shifted import Shifted
+from farout.data.splits import divide
+from farout.study.spec import DataSpec
+
+if TYPE_CHECKING:
+    from farout.study.cells.cell import Cell
+    from farout.study.store import Store
+
+
+class About(NamedTuple):
+    """The facts of an image set."""
+
+    name: str
+    fingerprint: str
+    total: int
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...]
+    labelled: bool
+
+
+class ImageSource(ABC):
+    """Images to be had anywhere: in this process and in a worker."""
+
+    portable: bool = True
+    """May it travel to another process?"""
+
+    @abstractmethod
+    def load(self) -> ImageSet:
+        """The images."""
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        """The cells that must be there before the images can be had."""
+        return ()
+
+    def open(self, store: Store) -> ImageSet:
+        """The images, for work that was planned from `about`; an error where they have changed since."""
+        images = self.load()
+        if images.fingerprint != self.about.fingerprint:
+            raise RuntimeError(f"{images.name} has changed since the run was planned; run again")
+        return images
+
+    @cached_property
+    def about(self) -> About:
+        """What plans need to know of the images; it is found out once and travels along."""
+        images = self.load()
+        return About(
+            images.name, images.fingerprint, len(images), images.shape, images.classes, images.labels is not None
+        )
+
+
+@dataclass(frozen=True)
+class NamedImages(ImageSource):
+    """Images that a study file names."""
+
+    spec: DataSpec
+
+    def load(self) -> ImageSet:
+        return _load(self.spec.model_dump_json())
+
+
+@lru_cache(maxsize=16)
+def _load(spec: str) -> ImageSet:
+    data = DataSpec.model_validate_json(spec)
+    return load(data.name, data.split, limit=data.limit, **data.options)
+
+
+@dataclass(frozen=True)
+class LiveImages(ImageSource):
+    """Images held by this process."""
+
+    images: ImageSet
+    portable = False
+
+    def load(self) -> ImageSet:
+        return self.images
+
+
+@dataclass(frozen=True)
+class DerivedImages(ImageSource):
+    """Images made from those of another source."""
+
+    source: ImageSource
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+
+@dataclass(frozen=True)
+class SomeImages(DerivedImages):
+    """At most `count` images of another source, drawn with a fixed seed and kept in order."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        return images if len(images) <= self.count else images.subset(rng.some(len(images), self.count))
+
+
+def some(images: ImageSource, count: int | None) -> ImageSource:
+    """At most `count` of the images; all for None."""
+    return images if count is None else SomeImages(images, count)
+
+
+@dataclass(frozen=True)
+class FirstImages(DerivedImages):
+    """The first `count` images of another source."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        return self.source.load().limit(self.count)
+
+
+@dataclass(frozen=True)
+class RepeatedImages(DerivedImages):
+    """The first image of another source, `count` times: several chains start from it."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        return self.source.load().subset(np.zeros(self.count, np.int64))
+
+
+@dataclass(frozen=True)
+class CutImages(DerivedImages):
+    """The tenth of a training set that serves for validation, or the rest."""
+
+    validation: bool
+
+    def load(self) -> ImageSet:
+        return divide(self.source.load(), "val" if self.validation else "train")
+
+
+@dataclass(frozen=True)
+class MatchedImages(DerivedImages):
+    """Images of another source, brought to the inliers' channels and size."""
+
+    shape: tuple[int, int, int]
+
+    def load(self) -> ImageSet:
+        return match(self.source.load(), self.shape)
+
+
+@dataclass(frozen=True)
+class ShiftedImages(DerivedImages):
+    """Images of another source under a shift, made when they are asked for."""
+
+    shift: Shift
+    seed: int
+
+    def load(self) -> ImageSet:
+        return Shifted(self.source.load(), self.shift, self.seed)
+
+
+@dataclass(frozen=True)
+class UncorruptedImages(DerivedImages):
+    """Images of another source without those that come corrupted, as some of SHAPES and CHARS do."""
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        severity = images.attributes.get("severity")
+        return images if severity is None or not severity.any() else images.subset(np.flatnonzero(severity == 0))
+
+
+@dataclass(frozen=True)
+class SoundImages(DerivedImages):
+    """Images of another source without those that are outliers to their own class."""
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        outlier = images.attributes.get(OUTLIER)
+        return images if outlier is None else images.subset(np.flatnonzero(outlier == 0))
+
+
+@dataclass(frozen=True)
+class BalancedImages(DerivedImages):
+    """At most `count` images of another source, about as many of each class and, where some are outliers to their
+    class, of either kind; drawn with a fixed seed, in order."""
+
+    count: int
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        if len(images) <= self.count:
+            return images
+        labels = np.zeros(len(images), np.int64) if images.labels is None else images.labels
+        return images.subset(rng.balanced(2 * labels + images.attributes.get(OUTLIER, 0), self.count))
+
+
+@dataclass(frozen=True)
+class ClassImages(DerivedImages):
+    """The images of another source that have this label."""
+
+    label: int
+
+    def load(self) -> ImageSet:
+        images = self.source.load()
+        if images.labels is None:
+            raise ValueError(f"the images of {images.name} have no labels to choose one class by")
+        return images.subset(np.flatnonzero(images.labels == self.label))

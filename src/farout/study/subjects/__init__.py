@@ -1,0 +1,1 @@
+"""Subjects: the detectors under test, one file per origin."""

@@ -1,0 +1,128 @@
+"""Subject: a detector that reads images."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farout.adapters.catalog import create
+from farout.attacks.victim import Victim
+from farout.core import Detector, as_images, as_scores
+from farout.describe import describe
+from farout.identity import digest
+from farout.study.cells.cell import Cell
+from farout.study.cells.fit import Part
+from farout.study.cells.fit_detector import DetectorFitCell, description, fit_cell
+from farout.study.sources.images import ImageSource
+from farout.study.spec import DetectorSpec
+from farout.study.store import Store
+from farout.study.subjects.subject import Subject
+
+if TYPE_CHECKING:
+    from farout.study.subjects.subject import Score
+
+
+_fitted: dict[str, Detector] = {}
+"""Detectors that this process has fitted, since their state cannot be kept, by identity."""
+
+
+@dataclass(frozen=True)
+class ImageSubject(Subject):
+    """A detector that reads images: as it stands, or as its cell has fitted it."""
+
+    label: str
+    source: DetectorSpec | Detector
+    splits: Mapping[str, ImageSource] = field(default_factory=dict)
+    """Images that it may be fitted on: train, val, outliers."""
+    seed: int = 0
+    fitted_before: ImageSource | None = field(default=None, compare=False)
+    """The images that its maker has fitted it on."""
+    network = ""
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return isinstance(self.source, DetectorSpec) and all(source.portable for source in self.splits.values())
+
+    def fitted_on(self, part: Part) -> Subject:
+        if not self.splits or isinstance(self.source, Detector):
+            return super().fitted_on(part)
+        return replace(self, splits={name: part(source) for name, source in self.splits.items() if name != "outliers"})
+
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        if self.fit is not None:
+            return dict(self.fit.splits)
+        fits = self.fitted_before and type(self.make()).fit is not Detector.fit
+        return {"train": self.fitted_before} if self.fitted_before and fits else {}
+
+    @cached_property
+    def fit(self) -> DetectorFitCell | None:
+        """The cell that fits it; None where there is nothing to fit."""
+        if isinstance(self.source, Detector):
+            return None
+        return fit_cell(self.label, self.source, self._own, self.make, dict(self.splits), self.seed)
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return () if self.fit is None else (self.fit,)
+
+    def stays(self, store: Store) -> bool:
+        return self.fit is not None and not self.fit.kept(store)
+
+    def make(self) -> Detector:
+        """The detector, not fitted."""
+        if isinstance(self.source, Detector):
+            return self.source
+        detector = create(self.source.name, **self.source.params)
+        assert isinstance(detector, Detector)
+        return detector
+
+    @cached_property
+    def _own(self) -> Any:
+        own = describe(self.source) if isinstance(self.source, Detector) else description(self.make)
+        if own is None:
+            warnings.warn(
+                f"{self.label}: what this detector is cannot be told from its source and attributes, so its results "
+                "are not reused between runs; give it an identity() that returns its name, version and parameters",
+                stacklevel=2,
+            )
+            own = uuid.uuid4().hex
+        return own
+
+    def identity(self) -> Any:
+        return {"detector": self._own} if self.fit is None else {"fitted": self.fit.id}
+
+    @property
+    def group(self) -> str:
+        return digest(self.identity())
+
+    def _fitted(self, store: Store) -> Detector:
+        """The detector as fitted; one whose state cannot be kept is fitted once in this process."""
+        if self.fit is None:
+            return self.make()
+        if not self.stays(store):
+            return self.fit.fitted(store)
+        if self.group not in _fitted:
+            _fitted[self.group] = self.fit.fitted(store)
+        return _fitted[self.group]
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        detector = self._fitted(store)
+
+        def ask(images: Tensor) -> NDArray[np.float64]:
+            with torch.no_grad():
+                return as_scores(detector.score(as_images(images, device)), len(images), self.label, detector)
+
+        return lambda images: [partial(ask, images) for _ in together]
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        return Victim(None, self._fitted(store))

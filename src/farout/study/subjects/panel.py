@@ -1,0 +1,85 @@
+"""Subject: one member of a fitted panel held by this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from farout.attacks.victim import Victim
+from farout.detectors.panel import provenance as tuned
+from farout.detectors.panel import supervision
+from farout.detectors.panel.panel import Panel
+from farout.detectors.panel.saving import state_digest
+from farout.identity import digest
+from farout.networks.network import Network
+from farout.study.cells.cell import attempt
+from farout.study.sources.images import ImageSource
+from farout.study.sources.networks import LiveNetwork, NetworkSource
+from farout.study.store import Store
+from farout.study.subjects.shared_pass import _loaded, shared_pass
+from farout.study.subjects.subject import Subject
+
+if TYPE_CHECKING:
+    from farout.study.subjects.subject import Score
+
+
+@dataclass(frozen=True)
+class PanelSubject(Subject):
+    """One member of a fitted panel held by this process."""
+
+    label: str
+    panel: Panel
+    weights: str
+    """The network's digest."""
+    network: str = "network"
+    fitted_before: Mapping[str, ImageSource] = field(default_factory=dict, compare=False)
+    """The splits that the panel was fitted on, where its maker tells."""
+    portable = False
+
+    @property
+    def shares(self) -> bool:
+        return not self.panel.detectors[self.label].perturbs
+
+    @property
+    def learns(self) -> Mapping[str, ImageSource]:
+        split = self.panel.detectors[self.label].fits_on
+        return {name: images for name, images in self.fitted_before.items() if name == split}
+
+    @cached_property
+    def _identity(self) -> Any:
+        detector = self.panel.detectors[self.label]
+        return {"detector": detector.identity(), "network": self.weights, "state": state_digest(detector)}
+
+    def identity(self) -> Any:
+        return self._identity
+
+    def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
+        told = []
+        if record := self.panel.tuned.get(self.label):
+            told.append(tuned.note(self.label, record, inliers.load(), _loaded(outliers)))
+        if learned := self.panel.learned.get(self.label):
+            told.append(supervision.note(self.label, learned, _loaded(outliers)))
+        return told
+
+    @property
+    def group(self) -> str:
+        return digest(["network", self.weights])
+
+    @property
+    def classifier(self) -> NetworkSource | None:
+        return LiveNetwork(self.panel.network, self.weights, self.network)
+
+    def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
+        network = self.panel.network
+        return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
+
+    def panel_on(self, network: Network, store: Store) -> Panel:
+        """The member alone; it holds its network already."""
+        return self.panel.only(self.label)
+
+    def victim(self, store: Store, device: torch.device) -> Victim:
+        return Victim(self.panel.network, self.panel.detectors[self.label])

@@ -1,0 +1,122 @@
+"""Fitted state of detectors: what is kept, what cannot be, and that a restored detector scores alike."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import farout
+from farout.detectors.fitted_state import Unkeepable, accepted, capture, restore
+
+IMAGES = torch.rand(8, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Plain(farout.Detector):
+    """Holds all that can be kept."""
+
+    def __init__(self) -> None:
+        self.net = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(48), nn.Linear(48, 1))
+        self.net.eval()
+        self.settings = {"power": 2}
+        self.temporary = "before"
+
+    def fit(self, images: object) -> None:
+        generator = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            self.net[1].running_mean.normal_(generator=generator)
+            self.net[2].weight.normal_(generator=generator)
+        self.shift = np.float64(0.25)
+        self.bank = [torch.arange(3.0), (np.arange(2), {"a": None, 1: float("inf")})]
+        self.settings["power"] = 3
+        del self.temporary
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net(images)[:, 0] ** self.settings["power"] + float(self.shift) + self.bank[0].sum()
+
+
+def fitted(make: type[farout.Detector]) -> farout.Detector:
+    detector = make()
+    detector.fit(None)  # type: ignore[arg-type]
+    return detector
+
+
+def test_a_restored_detector_holds_and_scores_the_same() -> None:
+    detector = fitted(Plain)
+    again = restore(Plain(), capture(detector, Plain, IMAGES))
+    assert torch.equal(again.score(IMAGES), detector.score(IMAGES))
+    assert torch.equal(again.net[1].running_mean, detector.net[1].running_mean)
+    assert again.settings == {"power": 3}
+    assert not hasattr(again, "temporary")
+    tensor, (array, pairs) = again.bank
+    assert torch.equal(tensor, torch.arange(3.0))
+    assert isinstance(array, np.ndarray)
+    assert pairs == {"a": None, 1: float("inf")}
+
+
+class WithStateDict(farout.Detector):
+    """Says itself what is to be kept."""
+
+    def fit(self, images: object) -> None:
+        self.net = nn.Linear(3, 1)  # made by fit, which only a state_dict can help
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net(images.mean((2, 3)))[:, 0]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {} if not hasattr(self, "net") else self.net.state_dict()
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.net = nn.Linear(3, 1)
+        self.net.load_state_dict(state)
+
+
+def test_a_state_dict_comes_first() -> None:
+    detector = fitted(WithStateDict)
+    again = restore(WithStateDict(), capture(detector, WithStateDict, IMAGES))
+    assert torch.equal(again.score(IMAGES), detector.score(IMAGES))
+
+
+class MadeByFit(WithStateDict):
+    state_dict = load_state_dict = property()  # type: ignore[assignment]  # as if there were none
+
+
+class HoldsAnObject(Plain):
+    def fit(self, images: object) -> None:
+        self.model = iter([])
+
+
+HIDDEN: list[float] = []
+
+
+class HoldsOutside(farout.Detector):
+    """Its state is in a global of another module, so that a fresh object knows nothing of it."""
+
+    def fit(self, images: object) -> None:
+        HIDDEN.append(1.0)
+        self.me = len(HIDDEN)
+        type(self).last = id(self)  # type: ignore[attr-defined]
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean((1, 2, 3)) + (type(self).last == id(self))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (MadeByFit, "attribute net is a module that fit\\(\\) makes"),
+        (HoldsAnObject, "attribute model is a list_iterator"),
+        (HoldsOutside, "holds state outside its attributes"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(make: type[farout.Detector], why: str) -> None:
+    with pytest.raises(Unkeepable, match=why):
+        capture(fitted(make), make, IMAGES)
+
+
+def test_fit_gets_what_it_names() -> None:
+    class All(farout.Detector):
+        def fit(self, train, *, val=None, outliers=None, seed=0):  # type: ignore[no-untyped-def, override]
+            pass
+
+    assert accepted(All()) == ("val", "outliers", "seed")
+    assert accepted(Plain()) == ()

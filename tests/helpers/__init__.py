@@ -1,0 +1,1 @@
+"""Helpers of the tests: stand-ins, slow references, and runs written by hand."""
