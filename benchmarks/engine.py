@@ -12,10 +12,10 @@ import torch
 
 import farout
 from benchmarks.timing import Time, show
-from farout.core import CHUNK
 from farout.networks import create, save_weights
 from farout.processes import WORKER_ENVIRONMENT
 from farout.study.spec import StudySpec
+from farout.tensors import CHUNK
 
 IMAGES, WORKERS = 4096, os.cpu_count() or 1
 

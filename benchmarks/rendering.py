@@ -10,11 +10,11 @@ import torch
 from benchmarks.scenes_pillow import Pillow
 from benchmarks.timing import Time, timed
 from farout import networks
-from farout.core import CHUNK
 from farout.data.scenes.renderer import SMALLEST_SIDE, render
 from farout.data.scenes.sampling import sample
 from farout.data.scenes.scene import Scenes
 from farout.data.scenes.worlds import SHAPES
+from farout.tensors import CHUNK
 
 KINDS = SHAPES.inliers + SHAPES.outliers
 BATCHES = {32: 17, 64: 17, 224: 4}

@@ -19,10 +19,10 @@ import farout
 from benchmarks.peers import drawn
 from farout import search, variations
 from farout.api.arguments import opponent
-from farout.core import CHUNK, chunks
 from farout.networks.network import Network
 from farout.search.objective import objective
 from farout.search.walk import walk
+from farout.tensors import CHUNK, chunks
 
 SIZES = {"resnet20": (256, 7), "resnet18": (64, 4)}
 """Chains and steps. A ResNet-18 takes thirteen times a ResNet-20's time, hence the smaller search."""

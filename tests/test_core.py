@@ -10,21 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from farout.core import (
-    CHUNK,
-    Activations,
-    Detector,
-    ImageSet,
-    NonFiniteScores,
-    NotFitted,
-    PostHoc,
-    as_images,
-    as_scores,
-    chunks,
-    finite,
-    places,
-)
+from farout.core import Activations, Detector, ImageSet, NotFitted, PostHoc
 from farout.detectors import EBO, KNN, MSP
+from farout.scores import NonFiniteScores, as_scores, finite
+from farout.tensors import CHUNK, as_images, chunks, places
 
 
 def numbered(total: int, name: str = "numbered", labels: bool = True) -> ImageSet:

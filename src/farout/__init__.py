@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         attention,
         data,
         detectors,
+        generators,
         metrics,
         networks,
         protocols,
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
     from farout.api.worst_case import Found, worst_case
     from farout.attacks.attack import Attack
     from farout.attacks.judging import Attacked
-    from farout.core import Activations, Detector, ImageSet, NonFiniteScores, NotFitted, PostHoc, Shift
+    from farout.core import Activations, Detector, ImageSet, NotFitted, PostHoc, Shift
     from farout.data import load
     from farout.detectors.panel.panel import Panel
     from farout.networks.network import Network
-    from farout.registering import register
+    from farout.registry import register
+    from farout.scores import NonFiniteScores
     from farout.shifts import shift
     from farout.variations.variation import Variation
 
@@ -47,7 +49,7 @@ _HOMES = {
     "Found": "api.worst_case",
     "ImageSet": "core",
     "Network": "networks.network",
-    "NonFiniteScores": "core",
+    "NonFiniteScores": "scores",
     "NotFitted": "core",
     "Panel": "detectors.panel.panel",
     "PostHoc": "core",
@@ -57,7 +59,7 @@ _HOMES = {
     "attack": "api.attack",
     "check": "api.check",
     "load": "data",
-    "register": "registering",
+    "register": "registry",
     "run": "api.run",
     "shift": "shifts",
     "stress": "api.stress",
@@ -69,6 +71,7 @@ _FOLDERS = (
     "attention",
     "data",
     "detectors",
+    "generators",
     "metrics",
     "networks",
     "protocols",
@@ -99,6 +102,7 @@ __all__ = [
     "check",
     "data",
     "detectors",
+    "generators",
     "load",
     "metrics",
     "networks",

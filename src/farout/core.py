@@ -15,39 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout import rng
-from farout.describe import own_identity
-from farout.identity import canonical, digest, digest_arrays
-from farout.user_code import defined_at
+from farout.component import Component, Named
+from farout.identity import canonical, own_identity
+from farout.tensors import as_images, chunks
 
 if TYPE_CHECKING:
     from farout.networks.network import Network
 
-CHUNK = 64
-"""Images per chunk: the unit of randomness, of progress and of parallel work."""
 SHIFTED_AT_ONCE = 2**18
 """Pixel values a shift works on at a time, so that what it keeps in between stays in the processor's cache."""
 
 
-def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
-    """The consecutive slices of at most `size` that cover `range(total)`."""
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))
-
-
-def parts(rows: Tensor, size: int) -> Sequence[Tensor]:
-    """The rows, at most `size` at a time; what fits is not split, so that a trace of it holds for any batch."""
-    return (rows,) if len(rows) <= size else rows.split(size)
-
-
 class NotFitted(RuntimeError):
     """A detector was asked to score before it was fitted."""
-
-
-class NonFiniteScores(ValueError):
-    """A detector gave NaN or infinity."""
-
-
-Scores = dict[str, NDArray[np.float64]]
-"""Scores by detector, [N] each."""
 
 
 class ImageSet(ABC):
@@ -83,6 +63,8 @@ class ImageSet(ABC):
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:
         """The images at these places, in this order, as a set of their own."""
+        from farout.data.subset import Subset
+
         return Subset(self, indices, name)
 
     def limit(self, n: int | None) -> ImageSet:
@@ -105,39 +87,6 @@ class ImageSet(ABC):
         from farout.data.arrays import ArraySet
 
         return ArraySet(images, labels, name=name)
-
-
-class Subset(ImageSet):
-    """Some images of another set."""
-
-    def __init__(self, parent: ImageSet, indices: ArrayLike, name: str | None = None) -> None:
-        self.parent, self.indices = parent, places(indices, len(parent))
-        self.name = name or parent.name
-        self.labels = None if parent.labels is None else parent.labels[self.indices]
-        self.classes, self.shape = parent.classes, parent.shape
-        self.attributes = {name: values[self.indices] for name, values in parent.attributes.items()}
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def batch(self, indices: ArrayLike) -> Tensor:
-        return self.parent.batch(self.indices[places(indices, len(self))])
-
-    def _fingerprint(self) -> str:
-        return digest([self.parent.fingerprint, digest_arrays([("indices", self.indices)])])
-
-
-def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
-    """Indices as an int64 array, checked to lie in `range(total)`."""
-    array = np.asarray(indices)
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"indices must be integers, got {array.dtype}")
-    array = array.astype(np.int64).reshape(-1)
-    if array.size and (array.min() < 0 or array.max() >= total):
-        raise IndexError(
-            f"indices run from {array.min()} to {array.max()}, the set has {total} images (0 to {total - 1})"
-        )
-    return array
 
 
 class Head(NamedTuple):
@@ -217,16 +166,12 @@ Split = Literal["train", "val"]
 
 
 @dataclasses.dataclass(kw_only=True)
-class PostHoc(ABC):
+class PostHoc(Component, ABC):
     """A detector that reads activations. Hyper-parameters are its fields; what `fit` learns goes into `state`.
 
     Scores are float64 and larger = more outlying.
     """
 
-    name: ClassVar[str]
-    """The name it is known by; the class's name unless set."""
-    version: ClassVar[int] = 1
-    """Bumped by hand when the same parameters give other scores."""
     fits_on: ClassVar[Split | None] = None
     """The inlier split `fit` looks at; None where there is nothing to fit."""
     compares_classes: ClassVar[bool] = False
@@ -234,11 +179,6 @@ class PostHoc(ABC):
     supervised: ClassVar[bool] = False
     """Can it learn from outliers too, by `supervise`? Where none are given `fit` must do."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     @property
     def needs(self) -> frozenset[str]:
@@ -248,10 +188,10 @@ class PostHoc(ABC):
         """
         return frozenset({"logits"})
 
-    def check_fit(self, total: int, labelled: bool) -> None:  # noqa: B027
+    def check_fit(self, total: int, labelled: bool) -> None:
         """An error where `fit` cannot work on so many images; called before they pass the network."""
 
-    def check_network(self, activations: Activations) -> None:  # noqa: B027
+    def check_network(self, activations: Activations) -> None:
         """An error where it cannot read such a network; called with the activations of a few images beforehand."""
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
@@ -276,15 +216,6 @@ class PostHoc(ABC):
     def score(self, activations: Activations) -> Tensor:
         """Score of every row, [B] float64."""
 
-    @property
-    def params(self) -> dict[str, Any]:
-        """All hyper-parameters with their values."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-
-    def identity(self) -> dict[str, Any]:
-        """What decides this detector's scores, apart from network and data; of a user's class also its source."""
-        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}
-
     def fitted(self, key: str) -> Tensor:
         """What `fit` learned under this name."""
         if key not in self.state:
@@ -292,16 +223,8 @@ class PostHoc(ABC):
         return self.state[key]
 
 
-class Detector:
+class Detector(Named):
     """A detector that reads images. Subclass it, write `score`; write `fit` too if there is something to learn."""
-
-    name: str
-    """The name shown in tables; the class's name unless set."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     def fit(self, images: ImageSet) -> None:
         """Learn from inliers; fitting again forgets the first fit.
@@ -321,7 +244,7 @@ Params = Mapping[str, Tensor]
 
 
 @dataclasses.dataclass(kw_only=True)
-class Shift(ABC):
+class Shift(Component, ABC):
     """A change that keeps an image's meaning: a corruption or an augmentation. Settings are its fields.
 
     `shift(images, seed)` reads images to the nearest 8-bit value. What it does to an image depends on the seed and
@@ -329,17 +252,8 @@ class Shift(ABC):
     batch, so it adds up in a fixed order and uses no function whose last bit depends on the place in memory.
     """
 
-    name: ClassVar[str]
-    """The name it is known by; the class's name unless set."""
-    version: ClassVar[int] = 1
-    """Bumped by hand when the same settings give other images."""
     random: ClassVar[bool] = True
     """Does it draw? Where it does not, `sample` is not called and `apply` gets no params."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
         """All that is random about the shift of one image of this shape (C, H, W)."""
@@ -382,88 +296,10 @@ class Shift(ABC):
         return {name: torch.stack([one[name] for one in drawn]).to(images.device) for name in drawn[0]}
 
     @property
-    def params(self) -> dict[str, Any]:
-        """All settings with their values."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-
-    @property
     def label(self) -> str:
-        """What people read: the name and the severity, where it has one."""
+        """The name in tables, with the severity where it has one."""
         return f"{self.name} {self.params['severity']}" if "severity" in self.params else self.name
 
     def identity(self) -> dict[str, Any]:
-        """What decides the shifted images, apart from the images, their indices and the seed."""
+        """Return what decides the shifted images, apart from the images, their indices and the seed."""
         return {"name": self.name, "version": self.version, **self.params, **own_identity(self)}
-
-
-def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
-    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing.
-
-    by: the detector or function that gave it; of a user's, the error names the line.
-    """
-    if isinstance(scores, Tensor):
-        scores = scores.detach().cpu()
-        scores = (scores.double() if scores.is_floating_point() else scores).numpy()
-    array = np.asarray(scores)
-    if array.shape != (expected,):
-        raise ValueError(
-            f"{who}{_score_of(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
-        )
-    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TypeError(f"{who}{_score_of(by)} returned {array.dtype} scores, expected real numbers")
-    return np.asarray(array, dtype=np.float64)
-
-
-def _score_of(by: Any) -> str:
-    """Return the place of the user's code that scored."""
-    return defined_at(by, "score" if hasattr(type(by), "score") else "")
-
-
-def finite(scores: Scores, stress: str) -> Scores:
-    """The scores, or an error that names the detector, the images and the count of NaN and infinite ones."""
-    for name, values in scores.items():
-        nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-        if nan or infinite:
-            raise NonFiniteScores(
-                f"{name} gave {nan} NaN and {infinite} infinite scores among {len(values)} on {stress}"
-            )
-    return scores
-
-
-def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
-    """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
-    if isinstance(images, str):
-        raise TypeError(f"expected images [B, C, H, W], got {images!r}; farout.load reads sets by name or path")
-    try:
-        tensor = torch.as_tensor(images)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"expected images [B, C, H, W], got {type(images).__name__} ({error})") from error
-    if tensor.numel() == 0 and len(tensor):
-        raise ValueError(f"expected images of at least one pixel, got shape {tuple(tensor.shape)}")
-    check_images(tuple(tensor.shape), str(tensor.dtype), tensor.is_floating_point())
-    tensor = tensor.to(device=device, dtype=torch.float32)
-    if tensor.numel():
-        low, high = tensor.aminmax()
-        if not (low >= -1e-3 and high <= 1 + 1e-3):
-            bad = int(tensor.isnan().sum())
-            got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
-            hint = "; images are normalized by farout.Network(module, mean=…, std=…), not before" if low < -1e-3 else ""
-            raise ValueError(f"expected images in [0, 1], got {got}{hint}")
-    return tensor
-
-
-def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
-    """An error where data of this shape and type are no float images [B, C, H, W]."""
-    if len(shape) != 4 or shape[1] not in (1, 3):
-        last = "; channels come first: .permute(0, 3, 1, 2)" if len(shape) == 4 and shape[3] in (1, 3) else ""
-        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{last}")
-    if not floating:
-        raise TypeError(f"expected float images in [0, 1], got {dtype}; divide 8-bit images by 255")
-
-
-def as_device(device: str | torch.device) -> torch.device:
-    """Where tensors can be made; an error where they cannot."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"cannot run on device {str(device)!r}: {str(error).splitlines()[0]}") from error

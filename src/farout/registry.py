@@ -1,17 +1,37 @@
-"""Names -> things. One registry per family; an unknown name is answered with the nearest known one."""
+"""Registries: names -> classes and functions. One per kind of thing; `register` adds the user's own.
+
+Registries enter the table `REGISTRIES` themselves when their family is imported; `registry_of` imports it.
+"""
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Callable[..., Any])
+Kind = Literal[
+    "detector", "shift", "attack", "variation", "search", "generator", "dataset", "network", "protocol", "engine",
+    "adapter",
+]  # fmt: skip
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_HOMES: dict[str, str] = {
+    "detector": "detectors", "shift": "shifts", "attack": "attacks", "variation": "variations", "search": "search",
+    "generator": "generators", "dataset": "data", "network": "networks", "protocol": "protocols",
+    "engine": "study.engines.run", "adapter": "adapters",
+}  # fmt: skip
+"""Modules that bring the registry of a kind with all that farout ships."""
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+REGISTRIES: dict[str, Registry[Any]] = {}
+"""By kind, the registries of the families that have been imported."""
 
 
 class UnknownName(KeyError, ValueError):
@@ -22,9 +42,9 @@ class UnknownName(KeyError, ValueError):
 
 
 def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str, str] = _NONE) -> UnknownName:
-    """The error for an unknown name: what was got, the nearest known name, all known names.
+    """Return the error for an unknown name: what was got, the nearest known name, all known names.
 
-    aliases: what else the field calls known names.
+    aliases: other names of the field for known names.
     """
     known = sorted(known)
     alias = aliases.get(str(name).lower().replace("-", "_").replace(" ", "_"))
@@ -36,32 +56,53 @@ def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str,
 
 
 class Registry(Generic[T]):
-    """The things of one family by name: classes or functions that make them.
+    """The things of one kind by name: classes or functions that make them.
 
-    aliases: what else the field calls them; an error suggests the name, and no alias is one.
+    base: the class, or classes, that classes of this kind derive.
+    aliases: other names of the field; an error suggests the name that we use, and no alias is accepted.
+    title: the kind as errors call it. check: raises an error for what cannot be registered.
     """
 
-    def __init__(self, kind: str, aliases: Mapping[str, str] = _NONE) -> None:
-        self.kind, self.aliases = kind, aliases
+    def __init__(
+        self,
+        kind: str,
+        base: type | tuple[type, ...] = object,
+        aliases: Mapping[str, str] = _NONE,
+        *,
+        title: str = "",
+        check: Callable[[Callable[..., Any]], None] | None = None,
+    ) -> None:
+        self.kind, self.title, self.aliases, self._check = kind, title or kind, aliases, check
+        self.bases = base if isinstance(base, tuple) else (base,)
         self._makers: dict[str, Callable[..., T]] = {}
+        REGISTRIES[kind] = self
 
-    def register(self, name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-        """Decorator: from now on `name` makes this."""
+    def add(self, maker: M, name: str | None = None) -> M:
+        """Make a class or function known, by default under the class's `name`, else under that of class or function."""
+        self._check_base(maker)
+        if self._check:
+            self._check(maker)
+        name = _named(maker, name)
+        known = self._makers.get(name)
+        if known is not None and _place(known) != _place(maker):
+            raise ValueError(f"{self.title} name {name!r} is taken by {known.__qualname__}; choose another name")
+        self._makers[name] = maker
+        return maker
 
-        def add(maker: Callable[..., T]) -> Callable[..., T]:
-            known = self._makers.get(name)
-            if known is not None and _place(known) != _place(maker):
-                raise ValueError(f"{self.kind} name {name!r} is taken by {known.__qualname__}; choose another name")
-            self._makers[name] = maker
-            return maker
+    def _check_base(self, maker: object) -> None:
+        if isinstance(maker, type) and not issubclass(maker, self.bases):
+            bases = " or ".join(base.__name__ for base in self.bases)
+            raise TypeError(f"a {self.title} derives {bases}, got the class {maker!r}")
 
-        return add
+    def register(self, name: str) -> Callable[[M], M]:
+        """Decorator: make a class or function known under this name."""
+        return lambda maker: self.add(maker, name)
 
     def __getitem__(self, name: str) -> Callable[..., T]:
         if name not in self._makers:
             load_entry_points()
         if name not in self._makers:
-            raise unknown(self.kind, name, self._makers, self.aliases)
+            raise unknown(self.title, name, self._makers, self.aliases)
         return self._makers[name]
 
     def __contains__(self, name: object) -> bool:
@@ -71,7 +112,7 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def names(self) -> list[str]:
-        """All known names, sorted."""
+        """Return all known names, sorted."""
         return sorted(self._makers)
 
     def create(self, name: str, /, **params: Any) -> T:
@@ -81,15 +122,23 @@ class Registry(Generic[T]):
         takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
         for key in params:
             if key not in known and not takes_any:
-                raise unknown(f"parameter of {self.kind} {name!r}:", key, known)
+                raise unknown(f"parameter of {self.title} {name!r}:", key, known)
         missing = [key for key, p in known.items() if _required(p) and key not in params]
         if missing:
-            raise TypeError(f"{self.kind} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
+            raise TypeError(f"{self.title} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
         try:
             return maker(**params)
         except (TypeError, AttributeError, OverflowError) as error:
             values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
-            raise TypeError(f"{self.kind} {name!r} cannot be had with {values or 'its defaults'}: {error}") from error
+            raise TypeError(f"{self.title} {name!r} cannot be had with {values or 'its defaults'}: {error}") from error
+
+
+def _named(maker: Any, name: str | None) -> str:
+    """Return the name to know a maker by; a class that has a `name` of its own takes over the given one."""
+    own = getattr(maker, "name", None) if isinstance(maker, type) else None
+    if name is not None and isinstance(own, str):
+        maker.name = name
+    return name or (own if isinstance(own, str) else str(maker.__name__))
 
 
 def _place(maker: Callable[..., Any]) -> tuple[str, str]:
@@ -99,8 +148,61 @@ def _place(maker: Callable[..., Any]) -> tuple[str, str]:
 
 
 def _required(parameter: inspect.Parameter) -> bool:
-    given_by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return given_by_name and parameter.default is inspect.Parameter.empty
+    by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return by_name and parameter.default is inspect.Parameter.empty
+
+
+@overload
+def register(thing: M, /) -> M: ...
+@overload
+def register(*, kind: Kind | None = None, name: str | None = None) -> Callable[[M], M]: ...
+def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None = None) -> Any:
+    """Decorator: make a class or function known by name, for studies, `farout list` and the command line.
+
+    >>> @farout.register
+    ... class Mine(farout.PostHoc): ...
+    >>> @farout.register(kind="network", name="mine")
+    ... def build(classes, side, channels, width=16): ...
+
+    The kind of a class follows from its base: `Detector`, `PostHoc`, `Shift`, `Attack`, `Variation`, `ImageSet`,
+    `farout.search.Search`, `farout.generators.Generator`, `farout.protocols.Protocol`, `nn.Module` (a network), or
+    `farout.study.engines.executor.Executor`. A function needs `kind`; it is called with the parameters that a study
+    gives.
+    kind: "detector", "shift", "attack", "variation", "search", "generator", "dataset", "network", "protocol" or
+        "engine". A network's maker gets those of classes, side and channels that it names, and returns an `nn.Module`
+        from normalized images to logits, or a `farout.Network`; a data set's maker gets split, and returns an
+        `ImageSet`; an engine gets its `Context`.
+    name: by default the class's `name`, else the name of the class or function.
+    """
+    if thing is None:
+        return lambda maker: (registry_of(kind) if kind else _registry_for(maker)).add(maker, name)
+    return _registry_for(thing).add(thing)
+
+
+def registry_of(kind: str) -> Registry[Any]:
+    """Return the registry of a kind, with all that farout ships."""
+    if kind not in KINDS:
+        raise unknown("kind of thing to register:", kind, KINDS)
+    importlib.import_module(f"farout.{_HOMES[kind]}")
+    return REGISTRIES[kind]
+
+
+def _registry_for(thing: object) -> Registry[Any]:
+    """Return the registry whose base a class derives; families are imported until there is one.
+
+    A network comes last: a detector, or anything else, may be an `nn.Module` too.
+    """
+    loaded = (REGISTRIES[kind] for kind in KINDS if kind in REGISTRIES and kind != "network")
+    for registry in itertools.chain(loaded, map(registry_of, KINDS)) if isinstance(thing, type) else ():
+        if issubclass(thing, registry.bases):  # type: ignore[arg-type]
+            return registry
+    if inspect.isfunction(thing):
+        raise TypeError(f"say what {thing.__name__} makes: @farout.register(kind=…), one of {', '.join(KINDS)}")
+    raise TypeError(
+        "expected a class that derives farout.Detector, farout.PostHoc, farout.Shift, farout.Attack, farout.Variation, "
+        "farout.ImageSet, farout.search.Search, farout.generators.Generator, farout.protocols.Protocol, an Executor or "
+        f"nn.Module, got {thing!r}"
+    )
 
 
 _loaded_entry_points = False

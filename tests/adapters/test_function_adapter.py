@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import farout
 from farout.adapters import Function
-from farout.describe import describe
+from farout.identity import describe
 from farout.plugins import load_plugin
 
 IMAGES = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -16,8 +16,7 @@ import torch
 import farout
 from farout.adapters import HTTP, patience, posting
 from farout.adapters.posting import RemoteError
-from farout.describe import describe
-from farout.identity import canonical
+from farout.identity import canonical, describe
 from helpers.local_server import Reply, Server, brightness, serving
 
 IMAGES = torch.rand(10, 3, 4, 4, generator=torch.Generator().manual_seed(0))

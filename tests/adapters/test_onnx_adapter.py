@@ -14,7 +14,7 @@ import torch
 
 import farout
 from farout.adapters import ONNX
-from farout.describe import describe
+from farout.identity import describe
 from farout.registry import UnknownName
 from helpers.onnx_files import write_onnx
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import farout
 from farout.adapters import OpenOOD
 from farout.adapters.openood_net import Net
-from farout.describe import describe
+from farout.identity import describe
 from helpers.openood_standins import BasePostprocessor
 
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import farout
 from farout.adapters import OpenOOD, cuda_on
 from farout.adapters.openood_rules import REFUSED, SPECIAL_NETS, WRAPPERS
-from farout.describe import describe
+from farout.identity import describe
 from helpers import openood_standins as standins
 
 TRAIN = farout.load("toy", "train", limit=90)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import farout
 from farout.adapters import PytorchOOD
-from farout.describe import describe
+from farout.identity import describe
 
 TRAIN = farout.load("toy", "train", limit=90)
 IMAGES = farout.load("toy").batch(range(20))

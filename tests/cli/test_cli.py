@@ -19,7 +19,6 @@ from farout import cli
 from farout.api import demo
 from farout.cli.details import parameters
 from farout.cli.listing import Family, _registry
-from farout.detectors.catalog import catalog
 from farout.registry import UnknownName
 from farout.study.results import Results
 from helpers.written_runs import lenet_weights
@@ -42,7 +41,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     monkeypatch.delenv("FAROUT_DEBUG", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "_makers", dict(catalog._makers))
 
     def call(*arguments: str) -> Answer:
         monkeypatch.setattr(sys, "argv", ["farout", *map(str, arguments)])

@@ -13,8 +13,8 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import farout
-from farout.core import CHUNK, as_images
 from farout.data import as_image_set
+from farout.tensors import CHUNK, as_images
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (150, 6, 8, 3), np.uint8)
 FLOATS = PIXELS.transpose(0, 3, 1, 2).astype(np.float32) / 255

@@ -19,8 +19,7 @@ from torch import nn
 
 from farout import Detector, Network, PostHoc, Shift
 from farout.attacks import Attack
-from farout.describe import describe
-from farout.identity import canonical, digest, digest_arrays, digest_module
+from farout.identity import canonical, describe, digest, digest_arrays, digest_module
 from farout.plugins import load_plugin
 from farout.search import Search
 

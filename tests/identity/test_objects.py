@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from farout.describe import describe
+from farout.identity import describe
 from farout.plugins import load_plugin
 
 PLUGIN = """

@@ -14,7 +14,7 @@ from helpers.written_runs import lenet_weights
 PLUGIN = """
 import dataclasses
 import farout
-from farout import search, shifts
+from farout import search
 
 
 @farout.register
@@ -34,9 +34,9 @@ class Mine(search.RandomSearch):
     name = "mine"
 
 
-@shifts.register
+@farout.register
 @dataclasses.dataclass
-class Dark(farout.core.Shift):
+class Dark(farout.Shift):
     name = "dark"
     random = False
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from farout import aliases
 from farout.core import Detector, PostHoc
 from farout.detectors.catalog import catalog
 from farout.registry import Registry, UnknownName, unknown
 
-ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter", aliases.ADAPTERS)
+ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter", (Detector, PostHoc), aliases.ADAPTERS)
 """Names -> classes that make a detector of somebody else's thing."""
+adapter = ADAPTERS.add
 
 Larger = Literal["outlying", "inlying"]
 """What a larger score of somebody else's means."""
-
-D = TypeVar("D", bound=type[PostHoc] | type[Detector])
-
-
-def adapter(cls: D) -> D:
-    """Class decorator: make an adapter known under its `name`."""
-    ADAPTERS.register(cls.name)(cls)
-    return cls
 
 
 def home(name: str) -> Registry[PostHoc | Detector]:

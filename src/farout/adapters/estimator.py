@@ -14,9 +14,8 @@ from farout.adapters import libraries
 from farout.adapters.catalog import Larger, adapter, sign_of
 from farout.checks import check_count
 from farout.core import Activations, PostHoc, Split
-from farout.describe import own_code_of, unknown_code
 from farout.detectors.checks import check_finite
-from farout.identity import Json, digest, digest_arrays
+from farout.identity import Json, digest, digest_arrays, own_code_of, unknown_code
 from farout.rng import generator
 
 KEPT, PROBED = 4, 8
@@ -52,7 +51,7 @@ class Estimator(PostHoc):
         scikit-learn is larger for inliers, decision_function of PyOD for outliers.
     """
 
-    name: ClassVar[str] = "estimator"
+    name = "estimator"
     needs: ClassVar[frozenset[str]] = frozenset({"features"})
     fits_on: ClassVar[Split | None] = "train"
     of: Any = dataclasses.field(kw_only=False)
@@ -74,7 +73,7 @@ class Estimator(PostHoc):
             raise ValueError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed!r}")
         if self.images is not None:
             check_count("images", self.images)
-        self.name = self._class.__name__  # type: ignore[misc]
+        self.name = self._class.__name__
         self._method, self._sign = self._reading(self._new())
         self._ready: tuple[Tensor, _Made] | None = None
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from farout.adapters.catalog import Larger, adapter, sign_of
-from farout.core import Detector, as_scores
-from farout.describe import describe_function
-from farout.identity import Json
+from farout.core import Detector
+from farout.identity import Json, describe_function
 from farout.plugins import is_named, named_object
+from farout.scores import as_scores
 
 FUNCTIONS = (FunctionType, MethodType, partial)
 """What counts as a plain function."""
@@ -34,8 +34,10 @@ class Function(Detector):
 
     name = "function"
 
-    def __init__(self, of: Callable[[Tensor], Any] | str, *, name: str | None = None, larger: Larger = "outlying"):
-        function = _loaded(of) if isinstance(of, str) else of
+    def __init__(
+        self, of: Callable[[Tensor], Any] | str | Path, *, name: str | None = None, larger: Larger = "outlying"
+    ):
+        function = _loaded(str(of)) if isinstance(of, str | Path) else of
         if not isinstance(function, FUNCTIONS):
             what = f"the class {function.__name__}" if isinstance(function, type) else type(function).__name__
             raise TypeError(

@@ -17,8 +17,9 @@ from torch import Tensor
 from farout.adapters.catalog import adapter
 from farout.adapters.posting import MAX_TIMEOUT, Endpoint
 from farout.checks import check_count
-from farout.core import Detector, chunks
+from farout.core import Detector
 from farout.identity import Json
+from farout.tensors import chunks
 
 HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -63,6 +64,17 @@ class HTTP(Detector):
         check_headers(headers or {})
         self.url, self.version, self.batch = url, str(version), batch
         self._endpoint = Endpoint(url, dict(headers or {}), float(timeout), retries)
+
+    @classmethod
+    def check_study(cls, params: Mapping[str, Any]) -> None:
+        """Raise ValueError for a header that holds its value, which may be a secret, instead of a variable."""
+        headers = params.get("headers")
+        for name, value in headers.items() if isinstance(headers, Mapping) else ():
+            if not isinstance(value, str) or not Template(value).get_identifiers():
+                raise ValueError(
+                    f"header {name}: a study is stored with its results, so give the name of an environment variable "
+                    'instead of the value: "$FAROUT_TOKEN"'
+                )
 
     def score(self, images: Tensor) -> Tensor:
         batches = [images[part] for part in chunks(len(images), self.batch)]

@@ -13,8 +13,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from farout.describe import describe_held, own_code_of
-from farout.identity import Json, digest, sources
+from farout.identity import Json, describe_held, digest, own_code_of, sources
 
 T = TypeVar("T")
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.catalog import Larger, adapter, sign_of
-from farout.core import Detector, chunks
+from farout.core import Detector
 from farout.identity import Json
 from farout.registry import unknown
+from farout.tensors import chunks
 
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 """Types of output that scores can be."""

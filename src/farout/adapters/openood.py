@@ -17,8 +17,7 @@ from farout.adapters.openood_net import Net
 from farout.adapters.openood_rules import Wrap, check_adaptable, settle, wrapper_of
 from farout.checks import check_count
 from farout.core import Detector, ImageSet, NotFitted
-from farout.describe import describe_held
-from farout.identity import Json
+from farout.identity import Json, describe_held
 from farout.networks.network import Network
 
 

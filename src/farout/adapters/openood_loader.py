@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farout.core import ImageSet, chunks
+from farout.core import ImageSet
+from farout.tensors import chunks
 
 
 class Loader:

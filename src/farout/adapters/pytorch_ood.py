@@ -12,10 +12,10 @@ from torch import Tensor
 
 from farout.adapters.libraries import drawing_from
 from farout.adapters.modules import copied, left_alone, modules_in, told
-from farout.core import Detector, ImageSet, NotFitted, chunks
-from farout.describe import describe_held
-from farout.identity import Json
+from farout.core import Detector, ImageSet, NotFitted
+from farout.identity import Json, describe_held
 from farout.networks.network import Network
+from farout.tensors import chunks
 
 Normalize = Network | Callable[[Tensor], Tensor]
 

@@ -12,15 +12,17 @@ from torch import Tensor
 
 from farout import rng
 from farout.adapters.function import FUNCTIONS, name_of
-from farout.core import Detector, ImageSet, PostHoc, as_images, as_scores, chunks
+from farout.core import Detector, ImageSet, PostHoc
 from farout.data.inputs import as_image_set, is_images
 from farout.data.scenes.scene import Scenes
 from farout.detectors.panel.member import Member
 from farout.detectors.panel.panel import Panel
 from farout.identity import is_users
 from farout.networks.network import Network
+from farout.scores import as_scores
 from farout.search.objective import Judge, objective, spread
 from farout.search.walk import CHAINS
+from farout.tensors import as_images, chunks
 from farout.variations.variation import Variation
 
 Array = NDArray[np.float64]

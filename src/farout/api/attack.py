@@ -13,10 +13,11 @@ from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.judging import Attacked, attacked
 from farout.attacks.victim import Victim
-from farout.core import Detector, PostHoc, chunks
+from farout.core import Detector, PostHoc
 from farout.data import as_image_set
 from farout.detectors.panel.panel import Member
 from farout.networks.network import Network
+from farout.tensors import chunks
 from farout.watch import watching
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
@@ -17,6 +16,7 @@ from farout.study.cells.attack import AttackCell
 from farout.study.engines.run import run
 from farout.study.sources.attacked import AttackedImages, AttackedSet
 from farout.study.store import Store
+from farout.tensors import chunks
 from farout.watcher import Watcher
 
 

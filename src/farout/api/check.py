@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.function import FUNCTIONS, Function
-from farout.core import Detector, ImageSet, NotFitted, PostHoc, as_scores
+from farout.core import Detector, ImageSet, NotFitted, PostHoc
 from farout.data import as_image_set, load
 from farout.detectors.panel.panel import Member, Panel
 from farout.networks import create
 from farout.rng import numpy_generator
+from farout.scores import as_scores
 
 IMAGES, NOISE, TRAIN = 24, 4, 200
 RTOL, ATOL = 1e-4, 1e-6

@@ -11,18 +11,19 @@ from tempfile import mkdtemp
 
 import pandas as pd
 
-from farout.core import as_device
 from farout.plugins import load_plugin
 from farout.protocols import cuts, plan
 from farout.registry import unknown
 from farout.report.html import render, write_report
 from farout.report.tables import tables, text
-from farout.study.engines import run as engine
+from farout.study.engines.executor import ENGINES
 from farout.study.engines.run import Outcome
+from farout.study.engines.run import run as compute
 from farout.study.results import Results, write_plan
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
+from farout.tensors import as_device
 from farout.watcher import Watcher
 
 
@@ -72,6 +73,7 @@ def run(
     study: Study | StudySpec | str | Path,
     out: str | Path | None = None,
     *,
+    engine: str = "local",
     workers: int = 0,
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
@@ -80,7 +82,8 @@ def run(
 ) -> Result:
     """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
 
-    With workers, scripts need the usual `if __name__ == "__main__":`; 0 runs everything in this process.
+    engine: the name of what computes, see `farout list engines`. workers: its processes; 0 of the local engine runs
+        everything in this process. With workers, scripts need the usual `if __name__ == "__main__":`.
     timeout: seconds that a detector may take for one chunk of images; None = no limit.
     """
     for plugin in plugins:
@@ -92,6 +95,7 @@ def run(
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     as_device(device)  # before the plan, which may take a while
+    ENGINES[engine]
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
@@ -101,7 +105,8 @@ def run(
     store = Store(root.absolute())
     with store.lock():
         write_plan(store, study, entries)
-        result.outcome = engine.run(
-            cells, store, workers=workers, device=device, plugins=plugins, timeout=timeout, watcher=watcher
-        )
+        result.outcome = compute(
+            cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
+            watcher=watcher,
+        )  # fmt: skip
     return result

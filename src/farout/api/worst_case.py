@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.api.arguments import Bases, Opponent, bases, got, opponent, standard
-from farout.core import Detector, as_device, chunks
+from farout.core import Detector
 from farout.detectors.panel.panel import Panel
 from farout.registry import Registry
 from farout.search.catalog import SEARCHES
 from farout.search.objective import decoded, objective
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, walk
+from farout.tensors import as_device, chunks
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 from farout.watch import watching

@@ -5,40 +5,31 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from farout.attacks.victim import Victim
-from farout.describe import own_identity
+from farout.component import Component
 
 SMALL = 64
 """The largest side, in pixels, that has the settings of CIFAR; larger ones have those of ImageNet."""
 
 
 @dataclasses.dataclass(kw_only=True)
-class Attack(ABC):
+class Attack(Component, ABC):
     """Changes images so that a classifier errs, or a detector. Settings are its fields.
 
     What becomes of an image depends on its own generator and not on the batch it is in.
     """
 
-    name: ClassVar[str]
-    """The name it is known by; the class's name unless set."""
-    version: ClassVar[int] = 1
-    """Bumped by hand when the same settings give other images."""
     against: ClassVar[Literal["classifier", "detector", "both"]] = "classifier"
     """What must err. Against a detector alone images are outliers that it shall take for inliers."""
     level: ClassVar[int] = 1
     """How far up the paper's roadmap: 0 too weak for it, 1 strong attacks on the classifier, 4 adaptive ones."""
     least_classes: ClassVar[int] = 2
     """How many classes the classifier must tell apart."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     @abstractmethod
     def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
@@ -55,20 +46,11 @@ class Attack(ABC):
         return 1
 
     @property
-    def params(self) -> dict[str, Any]:
-        """All settings with their values."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-
-    @property
     def label(self) -> str:
-        """What tables call it: the name, and the settings that are not the default ones."""
+        """The name in tables, with the settings that are not the default ones."""
         defaults = {f.name: f.default for f in dataclasses.fields(self) if f.init}
         own = [f"{key}={value}" for key, value in self.params.items() if value != defaults[key]]
         return f"{self.name}({', '.join(own)})" if own else self.name
-
-    def identity(self) -> dict[str, Any]:
-        """What decides the changed images, apart from victim, images and seed; of a user's class also its source."""
-        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}
 
 
 def epsilon_for(images: Tensor, epsilon: float | None) -> float:

@@ -6,4 +6,4 @@ from farout import aliases
 from farout.attacks.attack import Attack
 from farout.registry import Registry
 
-ATTACKS: Registry[Attack] = Registry("attack", aliases.ATTACKS)
+ATTACKS: Registry[Attack] = Registry("attack", Attack, aliases.ATTACKS)

@@ -13,8 +13,8 @@ from farout import rng
 from farout.attacks.attack import Attack
 from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
-from farout.core import as_images
 from farout.networks.passes import with_gradients
+from farout.tensors import as_images
 
 Progress = Callable[[int], None]
 """Called with the number of passes since the last call."""

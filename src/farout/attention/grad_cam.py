@@ -10,10 +10,10 @@ from torch import Size, Tensor
 
 from farout.attention.grid import as_maps, prefix_tokens
 from farout.attention.tap import Tap
-from farout.core import as_images
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.passes import with_gradients
+from farout.tensors import as_images
 
 CONSTANT = 1e-5
 """A map whose values differ by less than this share of the largest is constant but for rounding."""

@@ -27,7 +27,9 @@ class Family(StrEnum):
     attacks = "attacks"
     variations = "variations"
     searches = "searches"
+    generators = "generators"
     adapters = "adapters"
+    engines = "engines"
 
 
 def list_(
@@ -48,6 +50,8 @@ def list_(
     from rich.console import Console
     from rich.markup import escape
 
+    if not registry.names():
+        typer.echo(f"no {registry.title} yet; make one of your own known with @farout.register and --plugin file.py")
     table = _table()
     for known in registry.names():
         others = ", ".join(alias for alias, of in registry.aliases.items() if of == known)
@@ -85,31 +89,12 @@ def _show(registry: Registry[Any], name: str) -> None:
 
 
 def _registry(family: Family) -> Registry[Any]:
-    """The registry of a family."""
-    from farout.adapters import ADAPTERS
-    from farout.attacks import ATTACKS
-    from farout.data.catalog import DATASETS
-    from farout.detectors.catalog import catalog
-    from farout.networks import NETWORKS
-    from farout.protocols import PROTOCOLS
-    from farout.registry import load_entry_points
-    from farout.search import SEARCHES
-    from farout.shifts.catalog import catalog as shifts
-    from farout.variations import VARIATIONS
+    """Return the registry of a family, with what installed plugins add."""
+    from farout.registry import load_entry_points, registry_of
 
+    registry = registry_of("search" if family is Family.searches else family.value.removesuffix("s"))
     load_entry_points()
-    registries: dict[str, Registry[Any]] = {
-        "detectors": catalog,
-        "adapters": ADAPTERS,
-        "networks": NETWORKS,
-        "datasets": DATASETS,
-        "protocols": PROTOCOLS,
-        "shifts": shifts,
-        "attacks": ATTACKS,
-        "variations": VARIATIONS,
-        "searches": SEARCHES,
-    }
-    return registries[family.value]
+    return registry
 
 
 def check(

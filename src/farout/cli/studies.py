@@ -12,6 +12,7 @@ from farout.cli.options import (
     Budget,
     BudgetName,
     Device,
+    Engine,
     Open,
     Out,
     Plugins,
@@ -62,6 +63,7 @@ def run(
     study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
     out: Out = None,
     budget: Budget = None,
+    engine: Engine = "local",
     workers: Workers = None,
     device: Device = "cpu",
     timeout: Timeout = None,
@@ -75,7 +77,7 @@ def run(
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     load_plugins(plugin)
-    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, timeout)
+    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, timeout, engine)
     typer.echo(f"for the report: farout report {result.path}")
 
 
@@ -127,6 +129,7 @@ def _run(
     device: str,
     plugins: list[Path] | None,
     timeout: float | None = None,
+    engine: str = "local",
 ) -> Result:
     """Run with a progress bar, say how it went, exit with 1 if something failed."""
     import farout
@@ -136,7 +139,7 @@ def _run(
     folder = out or Path("runs") / spec.name
     with stoppable(), watching() as bar:
         result = farout.run(
-            spec, folder, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins),
+            spec, folder, engine=engine, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins),
             timeout=timeout, watcher=bar,
         )  # fmt: skip
     typer.echo(repr(result))

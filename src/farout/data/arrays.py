@@ -15,8 +15,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from farout.core import ImageSet, places
+from farout.core import ImageSet
 from farout.identity import digest_arrays
+from farout.tensors import places
 
 MOST_CLASSES = 100_000
 """Classes of a set: a label is the place of its class, and every class has a name."""

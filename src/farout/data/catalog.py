@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from farout.data.procedural import Noise, at_least
 from farout.data.published import read_npy
 from farout.registry import Registry, unknown
 
-DATASETS: Registry[ImageSet] = Registry("data set", aliases.DATASETS)
+
+def _check_split(maker: Callable[..., Any]) -> None:
+    known = inspect.signature(maker).parameters.values()
+    if not any(parameter.name == "split" or parameter.kind is parameter.VAR_KEYWORD for parameter in known):
+        raise TypeError(f"a data set is asked for its splits: give {maker.__name__} a parameter split, such as 'test'")
+
+
+DATASETS: Registry[ImageSet] = Registry("dataset", ImageSet, aliases.DATASETS, title="data set", check=_check_split)
 """Makers of the named sets: `maker(split, **options) -> ImageSet`."""
 
 _MAKERS: list[Callable[..., ImageSet]] = [
@@ -119,6 +127,14 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
             f"or one of {', '.join(names())}"
         )
     return DATASETS.create(name_or_path, split=split, **options)
+
+
+def makers(name_or_path: str) -> Iterator[Callable[..., ImageSet]]:
+    """Yield what `load` calls with the options of a set: its maker, the reader of tables or of folders."""
+    if name_or_path in DATASETS:
+        yield DATASETS[name_or_path]
+    elif Path(name_or_path).suffix == ".parquet":
+        yield drawn.from_table
 
 
 def _arrays(path: Path, split: str, options: dict[str, Any]) -> ImageSet:

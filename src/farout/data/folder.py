@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from farout.core import ImageSet, places
+from farout.core import ImageSet
 from farout.data.arrays import OUTLIER, as_floats
 from farout.data.pixels import SUFFIXES, Unreadable, decode
 from farout.data.procedural import at_least
 from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
+from farout.tensors import places
 
 MARKS = "outliers.txt"
 """The file in a folder of images that names those that are outliers to their own class."""

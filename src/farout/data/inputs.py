@@ -13,11 +13,12 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler
 
-from farout.core import ImageSet, check_images
+from farout.core import ImageSet
 from farout.data.arrays import ArraySet
 from farout.data.catalog import load
 from farout.data.items import FloatSet, ItemSet, LoaderSet, last_channels
 from farout.data.pixels import SUFFIXES
+from farout.tensors import check_images
 
 EXPECTED = (
     "a Pillow image, the path of an image file, a list of them, an array, a tensor, a torch Dataset or DataLoader, a "

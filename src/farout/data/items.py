@@ -16,11 +16,12 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from farout.core import CHUNK, ImageSet, as_images, chunks, places
+from farout.core import ImageSet
 from farout.data.arrays import as_floats
 from farout.data.pixels import decode, from_pil
 from farout.data.sizes import one_size
 from farout.identity import bytes_of, digest, digest_arrays
+from farout.tensors import CHUNK, as_images, chunks, places
 
 IMAGE_COLUMNS = ("image", "img")
 """Columns that hold the image of a data set's row."""

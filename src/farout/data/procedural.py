@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from farout.core import ImageSet, chunks, places
+from farout.core import ImageSet
 from farout.data.arrays import as_floats
 from farout.identity import Json, digest
 from farout.registry import unknown
 from farout.rng import numpy_generator
+from farout.tensors import chunks, places
 
 Pixels = NDArray[np.uint8]
 

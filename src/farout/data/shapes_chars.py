@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout import shifts
-from farout.core import ImageSet, places
+from farout.core import ImageSet
 from farout.data.arrays import as_floats
 from farout.data.procedural import at_least
 from farout.data.scenes import glyphs, renderer, worlds
@@ -20,6 +20,7 @@ from farout.data.scenes.sampling import sample
 from farout.data.scenes.worlds import ATTRIBUTES, CHARS, World
 from farout.identity import digest
 from farout.registry import unknown
+from farout.tensors import places
 
 SIDE = 32
 OUTLIER_SPLITS = ("test/ood_hue", "test/ood_cls", "test/ood_both")
@@ -116,7 +117,7 @@ def shapes(split: str = "test", *, seed: int = 1, side: int = SIDE) -> Drawn:
     return drawn("shapes", split, seed=seed, side=side)
 
 
-def chars(split: str = "test", *, seed: int = 1, side: int = SIDE, font: str | None = None) -> Drawn:
+def chars(split: str = "test", *, seed: int = 1, side: int = SIDE, font: str | Path | None = None) -> Drawn:
     """CHARS: letters and digits of controlled color, size, rotation, place and light; drawn here, no download.
 
     Splits and options as for SHAPES; `font` is a TrueType file of your own (default: DejaVu Sans Mono).
@@ -153,6 +154,6 @@ def configurations(name: str, split: str, seed: int, font: Path | None = None) -
     return sample(world, split_of(shift), worlds.SPLITS["test"], seed, shift, worlds.CORRUPTED, font)
 
 
-def from_table(path: Path, *, side: int = SIDE, font: str | None = None) -> Drawn:
+def from_table(path: Path, *, side: int = SIDE, font: str | Path | None = None) -> Drawn:
     """Images drawn from a stored table of configurations."""
     return Drawn(Configurations.read(path), path.stem, side=side, font=font)

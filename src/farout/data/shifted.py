@@ -5,8 +5,9 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from farout.core import ImageSet, Shift, places
+from farout.core import ImageSet, Shift
 from farout.identity import digest
+from farout.tensors import places
 
 
 class Shifted(ImageSet):

@@ -1,6 +1,6 @@
 """Post-hoc detectors, by what they read."""
 
-from farout.detectors.catalog import catalog, register
+from farout.detectors.catalog import catalog
 from farout.detectors.posthoc.ash import ASH
 from farout.detectors.posthoc.dice import DICE
 from farout.detectors.posthoc.dn2 import DN2
@@ -54,5 +54,4 @@ __all__ = [
     "ViM",
     "create",
     "names",
-    "register",
 ]

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from farout.core import Detector, ImageSet, as_scores
-from farout.describe import same
+from farout.core import Detector, ImageSet
+from farout.identity import same
+from farout.scores import as_scores
 
 TREE = "tree"
 """The array that holds the structure: what stands where, as JSON."""

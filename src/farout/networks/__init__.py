@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from farout.core import Head
-from farout.describe import describe_maker
-from farout.identity import Json, is_users
+from farout.identity import Json, describe_maker, is_users
 from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.checkpoint import History
@@ -20,7 +19,7 @@ from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.training import accuracy, train
 from farout.networks.weights import load_weights, save_weights
-from farout.registry import unknown
+from farout.registry import UnknownName, unknown
 from farout.rng import seed_of
 
 __all__ = [
@@ -110,9 +109,10 @@ def create(
 
 def parameters(name: str) -> list[str] | None:
     """The parameters that a network of the user's takes beside classes, side and channels; None where it takes any."""
-    if name not in NETWORKS or not is_users(NETWORKS[name]):
+    maker = _users_maker(name)
+    if maker is None:
         return []
-    known = inspect.signature(NETWORKS[name]).parameters.values()
+    known = inspect.signature(maker).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         return None
     return [parameter.name for parameter in known if parameter.name not in GIVEN]
@@ -131,9 +131,17 @@ def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
 
     Nothing of a network of ours, where the name is all there is.
     """
-    if name not in NETWORKS or not is_users(NETWORKS[name]):
-        return {}
-    return {"code": describe_maker(NETWORKS[name]), "params": dict(params)}
+    maker = _users_maker(name)
+    return {} if maker is None else {"code": describe_maker(maker), "params": dict(params)}
+
+
+def _users_maker(name: str) -> Callable[..., nn.Module] | None:
+    """Return the class or function that makes a network of the user's; None for ours, timm's and unknown ones."""
+    try:
+        maker = NETWORKS[name]
+    except UnknownName:
+        return None
+    return maker if is_users(maker) else None
 
 
 def _made(name: str, given: dict[str, int], params: dict[str, Any]) -> nn.Module:

@@ -11,7 +11,7 @@ from torch import nn
 from farout import aliases
 from farout.registry import Registry
 
-NETWORKS: Registry[nn.Module] = Registry("network", aliases.NETWORKS)
+NETWORKS: Registry[nn.Module] = Registry("network", nn.Module, aliases.NETWORKS)
 """Names -> functions `(classes, side, channels) -> nn.Module` from normalized images to logits.
 
 A network says which images it takes with `side: int` and which submodules are its stages with `block_names`.

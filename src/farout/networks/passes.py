@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from farout.core import Activations, PostHoc, as_images
+from farout.core import Activations, PostHoc
 from farout.networks.network import Network
+from farout.tensors import as_images
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from farout.core import parts
+from farout.tensors import parts
 
 ORDERS = 5
 """Gram matrices of the powers 1 to this."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from farout.core import ImageSet, chunks
+from farout.core import ImageSet
 from farout.identity import digest
 from farout.networks import checkpoint as checkpoints
 from farout.networks.augment import crop_flip, sample_crop_flip
@@ -20,6 +20,7 @@ from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.networks.recipe import Augment, Recipe, Schedule, check_set
 from farout.rng import generator, seed_of
+from farout.tensors import chunks
 
 VERSION = 1
 """Bumped by hand when the same arguments give other weights."""

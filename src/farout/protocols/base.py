@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 from farout import aliases
+from farout.component import Named
 from farout.protocols.summary import Summary
 from farout.registry import Registry
 from farout.study.cells.cell import Entry
@@ -13,10 +13,8 @@ from farout.study.results import Results
 from farout.study.study import Study
 
 
-class Protocol(ABC):
+class Protocol(Named, ABC):
     """One way of putting detectors to the test."""
-
-    name: ClassVar[str]
 
     def unsuited(self, study: Study) -> str | None:
         """Why this protocol cannot be had with the study's images; None where it can."""
@@ -39,4 +37,4 @@ class Protocol(ABC):
         the study's parts, which may be the user's own."""
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol", aliases.PROTOCOLS)
+PROTOCOLS: Registry[Protocol] = Registry("protocol", Protocol, aliases.PROTOCOLS)

@@ -4,4 +4,4 @@ from farout import aliases
 from farout.registry import Registry
 from farout.search.search import Search
 
-SEARCHES: Registry[Search] = Registry("search", aliases.SEARCHES)
+SEARCHES: Registry[Search] = Registry("search", Search, aliases.SEARCHES)

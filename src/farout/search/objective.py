@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.core import CHUNK, chunks, finite
+from farout.scores import finite
 from farout.search.search import Score
+from farout.tensors import CHUNK, chunks
 
 if TYPE_CHECKING:
     from farout.variations.variation import Variation

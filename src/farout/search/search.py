@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from farout.describe import own_identity
+from farout.component import Component
 from farout.variations.space import Space
 
 Score = Callable[[Tensor], Tensor]
@@ -43,7 +43,7 @@ class Info(NamedTuple):
 
 
 @dataclasses.dataclass(kw_only=True)
-class Search(ABC):
+class Search(Component, ABC):
     """How the lowest score is looked for. Settings are its fields; chains are rows and know nothing of each other.
 
     One of your own sets `state`, a NamedTuple of tensors with at least `z` and `score`, and writes `init` and `step`; a
@@ -54,17 +54,8 @@ class Search(ABC):
     drawn to the state's device, so that a chain takes the same path on any.
     """
 
-    name: ClassVar[str]
-    """The name it is known by; the class's name unless set."""
-    version: ClassVar[int] = 1
-    """Bumped by hand when the same settings take other paths."""
     state: ClassVar[type[Any]]
     """The NamedTuple that its states are."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "name" not in cls.__dict__:
-            cls.name = cls.__name__
 
     def queries(self, space: Space) -> int:
         """How often a step asks for the scores of all chains."""
@@ -85,17 +76,3 @@ class Search(ABC):
     @abstractmethod
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[Any, Info]:
         """One step of every chain."""
-
-    @property
-    def label(self) -> str:
-        """What tables call it."""
-        return self.name
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """All settings with their values."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-
-    def identity(self) -> dict[str, Any]:
-        """What decides the path of the chains, apart from scores, space and seed; of a user's class also its source."""
-        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}

@@ -2,7 +2,7 @@
 
 from farout.shifts.augmentations import ColorJitter, Flip, RandomCrop, Rot90, Rot270
 from farout.shifts.blur import DefocusBlur, GaussianBlur, GlassBlur, MotionBlur, ZoomBlur
-from farout.shifts.catalog import catalog, register, shift
+from farout.shifts.catalog import catalog, shift
 from farout.shifts.color import Brightness, Contrast, Saturate
 from farout.shifts.digital import Elastic, Jpeg, Pixelate
 from farout.shifts.noise import GaussianNoise, ImpulseNoise, ShotNoise, SpeckleNoise
@@ -38,6 +38,5 @@ __all__ = [
     "ZoomBlur",
     "create",
     "names",
-    "register",
     "shift",
 ]

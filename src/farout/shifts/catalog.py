@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from farout import aliases
 from farout.core import Shift
 from farout.registry import Registry
 
-catalog: Registry[Shift] = Registry("shift", aliases.SHIFTS)
-
-S = TypeVar("S", bound=type[Shift])
-
-
-def register(cls: S) -> S:
-    """Class decorator: make a shift known under its `name`, so that studies and the command line find it."""
-    catalog.register(cls.name)(cls)
-    return cls
+catalog: Registry[Shift] = Registry("shift", Shift, aliases.SHIFTS)
+register = catalog.add
 
 
 def shift(name: str, /, **settings: Any) -> Shift:

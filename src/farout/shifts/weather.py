@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,7 +72,7 @@ class Frost(Corruption):
     """
 
     name = "frost"
-    frost_dir: str | None = None
+    frost_dir: str | Path | None = None
     photographs: Photographs | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

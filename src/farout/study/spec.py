@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from string import Template
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -27,10 +26,12 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from farout import networks
+from farout.component import Named
 from farout.data.arrays import MOST_CLASSES, npz_names
-from farout.data.catalog import DATASETS, split_folders
+from farout.data.catalog import DATASETS, makers, split_folders
 from farout.files import opened
-from farout.registry import UnknownName, unknown
+from farout.registry import UnknownName, registry_of, unknown
+from farout.study.paths import resolved
 from farout.study.yaml_files import LARGEST, load
 
 Budget = Literal["quick", "standard", "full"]
@@ -93,10 +94,6 @@ class DataSpec(Spec):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-_PATHS = ("font", "root")
-"""Options of image sets that name a file or folder."""
-
-
 def _data(value: Any, info: ValidationInfo) -> Any:
     """ "toy:test/ood_cls" is short for {name: toy, split: test/ood_cls}; paths start from the study's folder."""
     if isinstance(value, str) and value.find(":") > 1 and not _path(value, info).exists():  # nor a drive letter
@@ -105,10 +102,8 @@ def _data(value: Any, info: ValidationInfo) -> Any:
     value = _named(value)
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         value = {**value, "name": _rooted(value["name"], info)}
-        options = value.get("options")
-        for key in _PATHS if isinstance(options, dict) else ():
-            if isinstance(options.get(key), str):
-                options = value["options"] = {**options, key: str(_path(options[key], info).resolve())}
+        if isinstance(value.get("options"), dict):
+            value["options"] = resolved(value["options"], list(makers(value["name"])), _folder(info))
     return value
 
 
@@ -126,7 +121,11 @@ def _rooted(name: str, info: ValidationInfo) -> str:
 
 
 def _path(name: str, info: ValidationInfo) -> Path:
-    return Path((info.context or {}).get("folder", ".")) / Path(name).expanduser()
+    return _folder(info) / Path(name).expanduser()
+
+
+def _folder(info: ValidationInfo) -> Path:
+    return Path((info.context or {}).get("folder", "."))
 
 
 Data = Annotated[DataSpec, BeforeValidator(_data)]
@@ -171,13 +170,50 @@ class TrainSpec(Spec):
 WeightsFile = Annotated[str, AfterValidator(_rooted)]
 
 
-class NetworkSpec(Spec):
+class NamedSpec(Spec):
+    """A thing by name with its parameters beside it: {name: knn, k: 10}."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    """Kinds of things that the name may stand for."""
+    name: str = Field(min_length=1)
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "params" in value:
+            return value
+        params = {key: item for key, item in value.items() if key not in cls.model_fields}
+        cls._check_params(str(value.get("name")), params)
+        return {key: item for key, item in value.items() if key not in params} | {"params": params}
+
+    @classmethod
+    def _check_params(cls, name: str, params: dict[str, Any]) -> None:
+        """Raise an error for unknown parameters; by default they are found out when the thing is made."""
+
+    @field_validator("params")
+    @classmethod
+    def _resolved(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Resolve paths from the study's folder, and let the thing refuse what has no place in a study."""
+        makers = cls._makers(info.data.get("name", "")) if params else []
+        for maker in makers:
+            if isinstance(maker, type) and issubclass(maker, Named):
+                maker.check_study(params)
+        return resolved(params, makers, _folder(info))
+
+    @classmethod
+    def _makers(cls, name: str) -> list[Callable[..., Any]]:
+        found = (registry_of(kind) for kind in cls.kinds)
+        return [registry[name] for registry in found if name in registry]
+
+
+class NetworkSpec(NamedSpec):
     """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here.
 
     Several files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
     """
 
-    name: str = Field(min_length=1)
+    kinds = ("network",)
     label: Label | None = None
     weights: WeightsFile | Annotated[tuple[WeightsFile, ...], Field(min_length=2, max_length=MOST_MEMBERS)] | None = (
         None
@@ -192,20 +228,12 @@ class NetworkSpec(Spec):
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
-    params: dict[str, Any] = Field(default_factory=dict)
-    """Other parameters of a network of the user's, written beside the other keys: {name: mine, width: 16}."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "params" in value:
-            return value
-        params = {key: item for key, item in value.items() if key not in cls.model_fields}
-        name = str(value.get("name"))
+    def _check_params(cls, name: str, params: dict[str, Any]) -> None:
         known = networks.parameters(name)
         if known is not None and name in networks.NETWORKS:
             _check_keys(cls, params, [*(field for field in cls.model_fields if field != "params"), *known])
-        return {key: item for key, item in value.items() if key not in params} | {"params": params}
 
     @model_validator(mode="after")
     def _one_origin(self) -> NetworkSpec:
@@ -223,53 +251,17 @@ class NetworkSpec(Spec):
         return self
 
 
-class NamedSpec(Spec):
-    """A thing by name with its parameters beside it: {name: knn, k: 10}."""
-
-    name: str
-    params: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "params" in value:
-            return value
-        params = {key: item for key, item in value.items() if key not in cls.model_fields}
-        return {key: item for key, item in value.items() if key not in params} | {"params": params}
-
-
 class DetectorSpec(NamedSpec):
     """A detector or an adapter by name with its parameters: {name: knn, k: 10}, {name: onnx, path: mine.onnx}."""
 
+    kinds = ("detector", "adapter")
     label: Label | None = None
-
-    @field_validator("params")
-    @classmethod
-    def _adapted(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Files that adapters read start from the study's folder; a header's secret has no place in a study."""
-        key = {"onnx": "path", "function": "of"}.get(info.data.get("name", ""), "")
-        if isinstance(params.get(key), str) and (key == "path" or ":" in params[key]):
-            file, colon, name = params[key].rpartition(":") if key == "of" else (params[key], "", "")
-            params = {**params, key: f"{_path(file, info).resolve()}{colon}{name}"}
-        headers = params.get("headers")
-        for header, value in headers.items() if info.data.get("name") == "http" and isinstance(headers, dict) else ():
-            if not isinstance(value, str) or not Template(value).get_identifiers():
-                raise ValueError(
-                    f"header {header}: a study is stored with its results, so give the name of an environment variable "
-                    'instead of the value: "$FAROUT_TOKEN"'
-                )
-        return params
 
 
 class ProtocolSpec(NamedSpec):
     """A protocol by name with its parameters: {name: attributes, shift: [hue, size]}."""
 
-    @field_validator("params")
-    @classmethod
-    def _rooted(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Folders start from the study's folder."""
-        folder = params.get("frost_dir")
-        return {**params, "frost_dir": str(_path(folder, info).resolve())} if isinstance(folder, str) else params
+    kinds = ("protocol",)
 
 
 def _folder_name(name: str) -> str:

@@ -11,14 +11,16 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from farout.core import ImageSet, Subset, places
+from farout.core import ImageSet
 from farout.data.procedural import at_least
 from farout.data.scenes import glyphs, renderer
 from farout.data.scenes.renderer import SMALLEST_SIDE, draw
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
 from farout.data.scenes.worlds import CHARS, SHAPES, Range, World
 from farout.data.shapes_chars import Drawn
+from farout.data.subset import Subset
 from farout.registry import unknown
+from farout.tensors import places
 from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation

@@ -4,4 +4,4 @@ from farout import aliases
 from farout.registry import Registry
 from farout.variations.variation import Variation
 
-VARIATIONS: Registry[Variation] = Registry("variation", aliases.VARIATIONS)
+VARIATIONS: Registry[Variation] = Registry("variation", Variation, aliases.VARIATIONS)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from farout.core import as_images
+from farout.tensors import as_images
 from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation

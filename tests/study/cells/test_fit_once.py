@@ -1,14 +1,12 @@
 """A detector that reads images is fitted once: all chunks, sets and later runs are scored by one model."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import farout
-from farout.detectors.catalog import catalog
 from farout.study.results import Results
 from farout.study.spec import DataSpec, StudySpec
 
@@ -82,12 +80,10 @@ class Unkept(farout.Detector):
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("plugin") / "fits.py"
     path.write_text(PLUGIN)
-    yield str(path)
-    for name in ("unseeded", "unkept", "projection"):
-        catalog._makers.pop(name, None)
+    return str(path)
 
 
 def study(*detectors: str) -> StudySpec:

@@ -22,7 +22,7 @@ from farout.study.cells import search as searching
 from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import FOUND, SearchWork
 from farout.study.engines import local
-from farout.study.engines.executor import Executor, Task
+from farout.study.engines.executor import Context, Executor, Task
 from farout.study.engines.local import LocalExecutor
 from farout.study.engines.scheduler import Scheduler
 from farout.study.results import Results, Row
@@ -172,7 +172,7 @@ def test_leaving_the_pool_ends_chunks_at_their_next_step(weights, whole, tmp_pat
     shutil.copytree(whole, tmp_path / "run")
     store = Store(tmp_path / "run").open()
     work, listener = searched(weights, steps=2_000), Listening()
-    pool = LocalExecutor(listener, store, torch.device("cpu"), store.running(), 1, (), None)
+    pool = LocalExecutor(Context(listener, store, torch.device("cpu"), store.running(), 1))
     pool.submit(Task(0, work, work.chunks[1]))
     while not any(kind == "progressed" for kind, *_ in listener.told):
         pool.wait()
@@ -333,10 +333,6 @@ PLUGIN = """
 import time
 import farout
 from farout.study import searching
-from farout.study.engines import local
-from farout.study.engines.executor import Executor, Task
-from farout.study.engines.local import LocalExecutor
-from farout.study.engines.scheduler import Scheduler
 
 searching.KEEP_SECONDS = 0.05
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from farout.core import chunks
 from farout.data.arrays import as_bytes
 from farout.data.shapes_chars import Drawn
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
 from farout.files import all_whole, below, make_folder, present, whole, write_json
+from farout.tensors import chunks
 
 Format = Literal["png", "npz"]
 Progress = Callable[[int], None]

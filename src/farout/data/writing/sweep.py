@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift, chunks
+from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift
 from farout.data.arrays import as_bytes, as_floats
 from farout.data.writing.layout import Group, Job, Layout, Sink
 from farout.files import whole
 from farout.processes import Submit
+from farout.tensors import chunks
 from farout.watcher import Watcher
 
 

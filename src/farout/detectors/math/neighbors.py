@@ -11,8 +11,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from farout.core import chunks
 from farout.detectors.math import faiss_index as flat
+from farout.tensors import chunks
 
 Search = Literal["torch", "faiss"]
 """What proposes neighbours. The same float64 differences decide, so the distances do not depend on it."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from farout.core import Detector, ImageSet, as_images
+from farout.core import Detector, ImageSet
 from farout.detectors.panel.saving import state_digest
 from farout.networks.passes import look
+from farout.tensors import as_images
 
 if TYPE_CHECKING:
     from farout.detectors.panel.panel import Panel

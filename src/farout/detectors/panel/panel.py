@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.core import Activations, Detector, ImageSet, PostHoc, Scores, Split, as_images, as_scores, finite
+from farout.core import Activations, Detector, ImageSet, PostHoc, Split
 from farout.data.inputs import as_image_set
 from farout.detectors.checks import check_classifier, check_suits
 from farout.detectors.panel import saving as saved
@@ -29,6 +29,8 @@ from farout.detectors.panel.tuning import Grid
 from farout.networks.network import Network
 from farout.networks.passes import forward, look
 from farout.registry import unknown
+from farout.scores import Scores, as_scores, finite
+from farout.tensors import as_images
 
 __all__ = ["Member", "Panel"]
 

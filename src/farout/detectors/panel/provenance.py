@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.core import ImageSet, Subset
+from farout.core import ImageSet
+from farout.data.subset import Subset
 
 
 @dataclass(frozen=True)

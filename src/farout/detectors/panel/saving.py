@@ -13,10 +13,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from farout.core import PostHoc, Scores
+from farout.core import PostHoc
 from farout.detectors.panel.provenance import Images, Tuned
 from farout.identity import digest_arrays
 from farout.networks.weights import write_tensors
+from farout.scores import Scores
 
 FORMAT = 2
 READABLE = (1, FORMAT)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from farout import rng
-from farout.core import Activations, ImageSet, PostHoc, Split, as_images
+from farout.core import Activations, ImageSet, PostHoc, Split
 from farout.detectors.panel.table import Table, columns_of
 from farout.networks.network import Network
 from farout.networks.passes import forward, look
+from farout.tensors import as_images
 from farout.watch import watching
 
 Progress = Callable[[int], None]

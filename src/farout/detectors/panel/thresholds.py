@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.core import NotFitted, Scores
+from farout.core import NotFitted
+from farout.scores import Scores
 
 
 def check_validation(validation: Scores, what: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -27,7 +27,7 @@ class ASH(Shaping):
     in both.
     """
 
-    name: ClassVar[str] = "ash"
+    name = "ash"
     kind: Kind | None = None
     """What becomes of the kept entries: "P", "B" or "S"."""
     percentile: float = 90.0

@@ -24,7 +24,7 @@ class DICE(PostHoc):
     training split, and 0 elsewhere. OpenOOD does the same.
     """
 
-    name: ClassVar[str] = "dice"
+    name = "dice"
     needs: ClassVar[frozenset[str]] = frozenset({"features", "head"})
     fits_on: ClassVar[Split | None] = "train"
     percentile: float = 90.0

@@ -29,7 +29,7 @@ class DN2(Nearest):
     themselves, or over each of 4×4 fields, side by side ("grid").
     """
 
-    name: ClassVar[str] = "dn2"
+    name = "dn2"
     unit: ClassVar[bool] = False
     k: int = 2
     """The neighbors whose distances are averaged."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from farout.detectors.catalog import register
 class EBO(PostHoc):
     """Energy (Liu et al. 2020, eq. 4): score = −T·logsumexp(l / T)."""
 
-    name: ClassVar[str] = "ebo"
+    name = "ebo"
     temperature: float = 1.0
     """T, by which logits are divided."""
 

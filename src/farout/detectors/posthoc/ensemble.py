@@ -31,7 +31,7 @@ class Ensemble(PostHoc):
     OpenOOD scores ensembles by the largest softmax of the mean logits.
     """
 
-    name: ClassVar[str] = "ensemble"
+    name = "ensemble"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "members"})
     kind: Kind = "entropy"
     """The measure of uncertainty."""

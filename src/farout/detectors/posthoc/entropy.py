@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from farout.detectors.math.softmax import tail
 class Entropy(PostHoc):
     """Entropy of the softmax: score = −Σ p log p = log(1 + tail) − Σ_{c≠ŷ} p_c (l_c − l_ŷ)."""
 
-    name: ClassVar[str] = "entropy"
+    name = "entropy"
 
     def score(self, activations: Activations) -> Tensor:
         rest, weights = tail(activations.logits)

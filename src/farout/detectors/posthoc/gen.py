@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -23,7 +22,7 @@ class GEN(PostHoc):
     tie. OpenOOD computes the same in float32.
     """
 
-    name: ClassVar[str] = "gen"
+    name = "gen"
     gamma: float = 0.1
     """γ, the exponent."""
     top: int = 100

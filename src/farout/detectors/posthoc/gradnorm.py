@@ -23,7 +23,7 @@ class GradNorm(PostHoc):
     uniform distribution, is 1/C of this one: a factor that is the same for all images, so there is no variant.
     """
 
-    name: ClassVar[str] = "gradnorm"
+    name = "gradnorm"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
 
     def score(self, activations: Activations) -> Tensor:

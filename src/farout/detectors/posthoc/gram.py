@@ -55,7 +55,7 @@ class Gram(PostHoc):
     orders: the powers p, some of 1 to 5.
     """
 
-    name: ClassVar[str] = "gram"
+    name = "gram"
     version: ClassVar[int] = 2
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "grams"})
     fits_on: ClassVar[Split | None] = "train"

@@ -27,7 +27,7 @@ class KLM(PostHoc):
     not one-hot itself.
     """
 
-    name: ClassVar[str] = "klm"
+    name = "klm"
     fits_on: ClassVar[Split | None] = "val"
 
     FLOOR: ClassVar[float] = torch.finfo(torch.float64).tiny

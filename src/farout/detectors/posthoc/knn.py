@@ -21,7 +21,7 @@ class KNN(Nearest):
     the scores are the same.
     """
 
-    name: ClassVar[str] = "knn"
+    name = "knn"
     unit: ClassVar[bool] = True
     k: int = 50
     """The neighbor whose distance is the score."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,7 +19,7 @@ class MDS(Mahalanobis):
     Penultimate features only. Directions without variance in training are left out (pseudo-inverse).
     """
 
-    name: ClassVar[str] = "mds"
+    name = "mds"
 
     def score(self, activations: Activations) -> Tensor:
         return self.nearest(activations)

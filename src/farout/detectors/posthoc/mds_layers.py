@@ -43,7 +43,7 @@ class MDSLayers(PostHoc):
     there is no gradient. It learns no weights, so it is no variant of this.
     """
 
-    name: ClassVar[str] = "mds_layers"
+    name = "mds_layers"
     needs: ClassVar[frozenset[str]] = frozenset({"means"})
     fits_on: ClassVar[Split | None] = "train"
     supervised: ClassVar[bool] = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,7 +15,7 @@ from farout.detectors.catalog import register
 class MLS(PostHoc):
     """Maximum logit (Hendrycks et al. 2022): score = −max l."""
 
-    name: ClassVar[str] = "mls"
+    name = "mls"
 
     def score(self, activations: Activations) -> Tensor:
         return -activations.logits.double().amax(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from farout.detectors.math.softmax import tail
 class MSP(PostHoc):
     """Maximum softmax probability (Hendrycks and Gimpel 2017): score = 1 − max p."""
 
-    name: ClassVar[str] = "msp"
+    name = "msp"
 
     def score(self, activations: Activations) -> Tensor:
         rest, _ = tail(activations.logits)

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from farout.checks import check_count
-from farout.core import Activations, PostHoc, Split, parts
+from farout.core import Activations, PostHoc, Split
 from farout.detectors.catalog import register
 from farout.detectors.checks import Variant, check_finite, check_variant
 from farout.detectors.math.neighbors import unit
 from farout.rng import numpy_generator
+from farout.tensors import parts
 
 
 @register
@@ -26,7 +27,7 @@ class NNGuide(PostHoc):
     come, in batches until they are more than 1 %: variant="openood", with the 200 per batch that its evaluator has.
     """
 
-    name: ClassVar[str] = "nnguide"
+    name = "nnguide"
     version: ClassVar[int] = 2
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class ODIN(PostHoc):
     (It perturbs normalized images, by ε / std: the same step.)
     """
 
-    name: ClassVar[str] = "odin"
+    name = "odin"
     temperature: float = 1000.0
     """T, by which logits are divided."""
     epsilon: float = 0.0014

@@ -23,7 +23,7 @@ class ReAct(Shaping):
     c is the `percentile` of all entries of f on the inlier validation split. OpenOOD does the same.
     """
 
-    name: ClassVar[str] = "react"
+    name = "react"
     fits_on: ClassVar[Split | None] = "val"
     percentile: float = 90.0
     """Percentile of the training features that entries are cut off at."""

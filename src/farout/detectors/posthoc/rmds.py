@@ -24,7 +24,7 @@ class RMDS(Mahalanobis):
     left out of either.
     """
 
-    name: ClassVar[str] = "rmds"
+    name = "rmds"
     compares_classes: ClassVar[bool] = True
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -22,7 +21,7 @@ class Scale(Shaping):
     are an error when scored. OpenOOD does the same.
     """
 
-    name: ClassVar[str] = "scale"
+    name = "scale"
     percentile: float = 85.0
     """Percent of the entries that are not among the k largest."""
 

@@ -23,7 +23,7 @@ class SHE(PostHoc):
     image, and gives NaN where not.
     """
 
-    name: ClassVar[str] = "she"
+    name = "she"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
 

@@ -31,7 +31,7 @@ class TempScaling(PostHoc):
     variant="openood".
     """
 
-    name: ClassVar[str] = "temp_scaling"
+    name = "temp_scaling"
     fits_on: ClassVar[Split | None] = "val"
     variant: Variant = "paper"
 

@@ -24,7 +24,7 @@ class ViM(PostHoc):
     D // 2. OpenOOD takes 256 everywhere: variant="openood" makes that the default.
     """
 
-    name: ClassVar[str] = "vim"
+    name = "vim"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features", "head"})
     fits_on: ClassVar[Split | None] = "train"
     dim: int | None = None

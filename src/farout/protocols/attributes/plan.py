@@ -10,7 +10,7 @@ the paper's Fig. 4 has one per network and detector. The gallery of failures sho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ Shift = str | Sequence[str]
 class Attributes(Protocol):
     """SHAPES or CHARS with one attribute shifted at a time: which one fools the detector?"""
 
-    name: ClassVar[str] = "attributes"
+    name = "attributes"
 
     def __init__(self, shift: Sequence[Shift] = SCENARIOS) -> None:
         """`shift`: the scenarios, each an attribute or several: [hue, size, [hue, class]]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 
@@ -37,7 +37,7 @@ BOOTSTRAPPED: dict[str, Callable[..., float]] = {
 class Clean(Protocol):
     """Every detector scores the inlier test images and every outlier set."""
 
-    name: ClassVar[str] = "clean"
+    name = "clean"
 
     def plan(self, study: Study) -> list[Entry]:
         return [

@@ -15,7 +15,6 @@ paper:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 from farout.attacks import ATTACKS, Attack
 from farout.protocols.base import PROTOCOLS, Protocol
@@ -40,7 +39,7 @@ DEFAULT = ("pgd", "fgsm", "deepfool", "masked_pgd", "adaptive_pgd", "score_pgd")
 class Evasion(Protocol):
     """Adversarial examples against classifiers, and against the detectors themselves."""
 
-    name: ClassVar[str] = "evasion"
+    name = "evasion"
 
     def __init__(
         self,

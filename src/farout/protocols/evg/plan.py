@@ -15,7 +15,7 @@ those of what was found. What differs from the paper:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.evg.entries import EFFORT, Effort, _Plan
@@ -37,7 +37,7 @@ from farout.variations.variation import Variation
 class Evg(Protocol):
     """The worst case of every detector, searched among plausible variations of the outliers."""
 
-    name: ClassVar[str] = "evg"
+    name = "evg"
 
     def __init__(
         self,

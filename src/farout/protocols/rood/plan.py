@@ -16,7 +16,7 @@ generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). What d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from pathlib import Path
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from farout.study.subjects.subject import Subject
 class Rood(Protocol):
     """Inliers under realistic shifts, which should stay inliers: the generalizability score."""
 
-    name: ClassVar[str] = "rood"
+    name = "rood"
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Rood(Protocol):
         *,
         one_class: bool | Sequence[str] = False,
         images: int | None = None,
-        frost_dir: str | None = None,
+        frost_dir: str | Path | None = None,
         detectors: Sequence[str] | None = None,
     ) -> None:
         """setups: A (augmentations) and C (corruptions), or one's own: {weather: [fog, {name: snow, severity: 3}]}.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from farout.core import Shift
@@ -18,7 +19,7 @@ TAKEN = ("", "network", "seed", "seeds", "detector", "outliers", "class", "n_tra
 """Columns of tables that have others called after the setups."""
 
 
-def setups_from(given: Setups, frost_dir: str | None) -> dict[str, list[Shift]]:
+def setups_from(given: Setups, frost_dir: str | Path | None) -> dict[str, list[Shift]]:
     """The shifts of every setup: [A, C] are the paper's, {weather: [fog, snow]} are one's own."""
     if isinstance(given, str) or not given or not isinstance(given, Sequence | Mapping):
         raise ValueError(f"setups must list A, C or both, or map names to shifts ({{weather: [fog]}}), got {given!r}")
@@ -34,7 +35,7 @@ def setups_from(given: Setups, frost_dir: str | None) -> dict[str, list[Shift]]:
     return setups
 
 
-def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | None) -> list[Shift]:
+def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | Path | None) -> list[Shift]:
     if setup == "U":
         raise ValueError("the setup U, without shifts, is always there: leave it out")
     if given is None:
@@ -51,9 +52,10 @@ def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | None) ->
     return shifts
 
 
-def _made(setup: str, item: Named, frost_dir: str | None) -> list[Shift]:
+def _made(setup: str, item: Named, frost_dir: str | Path | None) -> list[Shift]:
     """One shift, or all severities of one whose severity is not given."""
-    settings = {"name": item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
+    settings: dict[str, Any] = {"name": item} if isinstance(item, str) else {}
+    settings |= item if isinstance(item, Mapping) else {}
     if not isinstance(settings.get("name"), str):
         raise ValueError(f"setup {setup}: expected a shift's name, or a mapping with a name and settings, got {item!r}")
     name = settings.pop("name")

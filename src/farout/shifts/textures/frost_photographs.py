@@ -26,7 +26,7 @@ class Photographs:
     """Hash of what they show."""
 
 
-def read(folder: str) -> Photographs:
+def read(folder: str | Path) -> Photographs:
     """All images in a folder, at least one; they are read once as long as the files stay the same."""
     from farout.data.pixels import SUFFIXES  # not above: farout.data imports the shifts
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from farout.attacks.attack import Attack
 from farout.attacks.judging import Attacked, attacked
 from farout.attacks.victim import Victim
-from farout.core import as_images
 from farout.detectors.panel.table import Table
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
@@ -23,6 +22,7 @@ from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.subjects.subject import Subject
 from farout.study.thumbnails import EXAMPLES, thumbnails
+from farout.tensors import as_images
 
 IMAGES = "images.npy"
 JUDGED = tuple(field.name for field in fields(Attacked) if field.name != "images")

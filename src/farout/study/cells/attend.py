@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from farout.attention import attention_shift
-from farout.core import as_images
 from farout.networks.network import Network
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
@@ -19,6 +18,7 @@ from farout.study.sources.attacked import AttackedImages
 from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store, array_file, score_table
 from farout.study.thumbnails import EXAMPLES, thumbnails
+from farout.tensors import as_images
 
 COLUMNS = ("l2", "ssim")
 

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farout.core import CHUNK, chunks
 from farout.identity import Json, digest
 from farout.interrupts import requested
 from farout.study.store import Store
+from farout.tensors import CHUNK, chunks
 from farout.user_code import raised_at
 
 Arrays = dict[str, NDArray[Any]]

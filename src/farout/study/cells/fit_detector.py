@@ -14,9 +14,8 @@ from torch import Tensor
 
 from farout.adapters.catalog import create
 from farout.core import Detector
-from farout.describe import describe
 from farout.detectors.fitted_state import TRIED, Unkeepable, accepted, capture, fit, restore
-from farout.identity import Json
+from farout.identity import Json, describe
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
 from farout.study.spec import DetectorSpec

@@ -11,14 +11,16 @@ import numpy as np
 import torch
 
 from farout import rng
-from farout.core import Activations, ImageSet, PostHoc, as_images, as_scores, finite
+from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.table import Table, columns_of
 from farout.networks.passes import forward, look
+from farout.scores import as_scores, finite
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.fit import MEMBER, STATE, FitCell, Part
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store
+from farout.tensors import as_images
 
 
 def fitted(

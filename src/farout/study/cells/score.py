@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from farout.core import ImageSet, NonFiniteScores, finite
+from farout.core import ImageSet
 from farout.identity import digest
+from farout.scores import NonFiniteScores, finite
 from farout.study.cells.cell import (
     Arrays,
     Cell,

@@ -1,12 +1,18 @@
-"""The interface between the scheduler and who computes: tasks, and what becomes of them."""
+"""Interface between the scheduler and executors: tasks, what becomes of them, and the registry of engines."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import torch
+
+from farout.component import Named
+from farout.registry import Registry
 from farout.study.cells.cell import Arrays, Chunk, Work
+from farout.study.store import Store
 
 
 class Task(NamedTuple):
@@ -45,11 +51,35 @@ class Listener(Protocol):
         """This cell has been at one chunk for so long."""
 
 
-class Executor(ABC):
-    """Computes tasks and tells a listener, from `wait` alone, what becomes of them."""
+class Context(NamedTuple):
+    """One run, as an executor gets it."""
+
+    listener: Listener
+    store: Store
+    """Results, which all processes write: `Store(store.root)` opens it in another one."""
+    device: torch.device
+    notes: Path
+    """Folder for the activity of each process, see activity.py."""
+    workers: int = 0
+    """Processes that were asked for."""
+    plugins: tuple[str, ...] = ()
+    """Files of the user's that every process imports first."""
+    timeout: float | None = None
+    """Seconds that a detector may take for one chunk; None = no limit."""
+
+
+class Executor(Named, ABC):
+    """Computes tasks and tells a listener, from `wait` alone, what becomes of them.
+
+    A new engine is one class: derive this, `@farout.register` it, and choose it by name with `farout run --engine`. It
+    is made with the `Context` of a run as its only argument; what a process does with a task is in performer.py.
+    """
 
     slots: int
-    """Tasks that it takes at a time, those that wait for a process included."""
+    """Tasks that it takes at a time, those that wait for a process included; 0: this process computes all."""
+
+    @abstractmethod
+    def __init__(self, context: Context) -> None: ...
 
     @abstractmethod
     def submit(self, task: Task) -> None:
@@ -66,3 +96,7 @@ class Executor(ABC):
     @abstractmethod
     def close(self, stopped: bool) -> None:
         """End all processes; where the run was stopped, tasks may keep what they are at."""
+
+
+ENGINES: Registry[Executor] = Registry("engine", Executor)
+"""Executors by name."""

@@ -10,14 +10,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import torch
-
 from farout.interrupts import Stop, requested
 from farout.study.cells.cell import formatted
 from farout.study.engines import activity
-from farout.study.engines.executor import Executor, Listener, Task
+from farout.study.engines.executor import Context, Executor, Task
 from farout.study.engines.performer import Performer
-from farout.study.store import Store, StoreError
+from farout.study.store import StoreError
 
 
 class InlineExecutor(Executor):
@@ -25,8 +23,9 @@ class InlineExecutor(Executor):
 
     slots = 1
 
-    def __init__(self, listener: Listener, store: Store, device: torch.device, timeout: float | None) -> None:
-        self._listener, self._performer, self._timeout = listener, Performer(store, device), timeout
+    def __init__(self, context: Context) -> None:
+        self._listener, self._timeout = context.listener, context.timeout
+        self._performer = Performer(context.store, context.device)
         self._tasks: deque[Task] = deque()
         self._cancelled: set[int] = set()
 

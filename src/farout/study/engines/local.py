@@ -16,15 +16,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import torch
-
 from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
-from farout.study.engines.executor import Executor, Listener, Task
+from farout.study.engines.executor import ENGINES, Context, Executor, Task
 from farout.study.engines.inline import late
 from farout.study.engines.worker import Order
-from farout.study.store import Store, StoreError
+from farout.study.store import StoreError
 
 LISTEN_SECONDS = 0.5
 """Longest duration of a call of `wait`."""
@@ -42,23 +40,23 @@ class WorkersDie(RuntimeError):
     """Worker processes end before they have begun a task."""
 
 
+@ENGINES.register("local")
 class LocalExecutor(Executor):
-    """Worker processes with one torch thread each."""
+    """Worker processes on this machine, with one torch thread each."""
 
-    def __init__(
-        self, listener: Listener, store: Store, device: torch.device, notes: Path,
-        workers: int, plugins: tuple[str, ...], timeout: float | None,
-    ) -> None:  # fmt: skip
-        self.slots = AHEAD * workers
-        self._listener, self._timeout, self._notes = listener, timeout, notes
+    name = "local"
+
+    def __init__(self, context: Context) -> None:
+        self.slots = AHEAD * context.workers
+        self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
         self._over = SPAWN.RawValue("b", False)  # without a lock, which a worker that is killed might hold
-        self._setup = (str(store.root), str(device)), plugins
+        self._setup = (str(context.store.root), str(context.device)), context.plugins
         self._packed: tuple[Work | None, bytes] = None, b""
         self._stillborn, self._started = 0, 0
         self._workers: list[_Worker] = []
         self._refused: list[tuple[int, str, str]] = []
         try:
-            for _ in range(workers):
+            for _ in range(context.workers):
                 with signals_deferred():
                     self._workers.append(self._start())
         except BaseException:

@@ -9,15 +9,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from farout import interrupts
-from farout.core import as_device
 from farout.files import files_in
 from farout.study.cells.cell import Cell, Work
-from farout.study.engines import activity
-from farout.study.engines.executor import Executor
+from farout.study.engines import activity, local  # noqa: F401
+from farout.study.engines.executor import ENGINES, Context
 from farout.study.engines.inline import InlineExecutor
-from farout.study.engines.local import LocalExecutor
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store
+from farout.tensors import as_device
 from farout.watcher import Silent, Watcher
 
 
@@ -37,6 +36,7 @@ def run(
     cells: Sequence[Cell],
     store: Store,
     *,
+    engine: str = "local",
     workers: int = 0,
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
@@ -45,7 +45,8 @@ def run(
 ) -> Outcome:
     """Compute the cells that the store does not hold, and those they require.
 
-    workers: worker processes; with 0, and for work that cannot travel, everything runs in this process.
+    engine: the name of the executor that computes; work that cannot travel runs in this process.
+    workers: its worker processes; with 0 of the local engine everything runs in this process.
     timeout: seconds that a detector may take for one chunk; None = no limit.
     A cell that fails is recorded and the rest goes on; a run that is stopped goes on from the chunks it has kept.
     The caller holds the store's lock.
@@ -63,11 +64,10 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(interrupts.listening())
         stack.enter_context(activity.recording(notes / f"run-{os.getpid()}"))
-        inline = InlineExecutor(scheduler, store, target, timeout)
-        travelling: Executor = inline
-        if workers > 0 and any(work.portable for work in works):
-            travelling = LocalExecutor(scheduler, store, target, notes, workers, plugins, timeout)
-        scheduler.go(inline, travelling)
+        context = Context(scheduler, store, target, notes, workers, plugins, timeout)
+        inline = InlineExecutor(context)
+        chosen = ENGINES[engine](context) if any(work.portable for work in works) else inline
+        scheduler.go(inline, chosen if chosen.slots else inline)
     return outcome
 
 

@@ -9,12 +9,13 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from farout.core import ImageSet, places
+from farout.core import ImageSet
 from farout.identity import digest
 from farout.study.cells.cell import Cell
 from farout.study.cells.search import FOUND, SearchCell
 from farout.study.sources.images import About, ImageSource
 from farout.study.store import Store
+from farout.tensors import places
 
 
 @dataclass(frozen=True)

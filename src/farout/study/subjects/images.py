@@ -16,9 +16,9 @@ from torch import Tensor
 
 from farout.adapters.catalog import create
 from farout.attacks.victim import Victim
-from farout.core import Detector, as_images, as_scores
-from farout.describe import describe
-from farout.identity import digest
+from farout.core import Detector
+from farout.identity import describe, digest
+from farout.scores import as_scores
 from farout.study.cells.cell import Cell
 from farout.study.cells.fit import Part
 from farout.study.cells.fit_detector import DetectorFitCell, description, fit_cell
@@ -26,6 +26,7 @@ from farout.study.sources.images import ImageSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store
 from farout.study.subjects.subject import Subject
+from farout.tensors import as_images
 
 if TYPE_CHECKING:
     from farout.study.subjects.subject import Score

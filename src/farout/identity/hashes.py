@@ -1,4 +1,4 @@
-"""Identity: hashes of what a thing is, never of where it lies or when it was made."""
+"""Hashes of JSON values, arrays and modules, and the source of the user's classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = Any
 
 
 def canonical(value: Json) -> str:
-    """One spelling for one value: sorted keys, no spaces, no NaN."""
+    """Return the one JSON text of a value: sorted keys, no spaces, no NaN."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     except ValueError as error:
@@ -27,12 +27,12 @@ def canonical(value: Json) -> str:
 
 
 def digest(value: Json) -> str:
-    """Hash of a JSON value; 40 hexadecimal digits."""
+    """Return the hash of a JSON value; 40 hexadecimal digits."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:40]
 
 
 def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
-    """Hash of named arrays: names, types, shapes and bytes, in the order given."""
+    """Return the hash of named arrays: names, types, shapes and bytes, in the order given."""
     total = hashlib.sha256()
     for name, array in arrays:
         array = np.asarray(array)
@@ -43,7 +43,7 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
 
 
 def digest_module(module: torch.nn.Module) -> str:
-    """Hash of a module: its parts with their settings, the source of the user's classes, every weight and buffer."""
+    """Hash a module: its parts with their settings, the source of the user's classes, every weight and buffer."""
     parts = [
         [name, type(part).__qualname__, part.extra_repr(), _settings(part)] for name, part in module.named_modules()
     ]
@@ -54,7 +54,7 @@ def digest_module(module: torch.nn.Module) -> str:
 
 
 def _settings(part: torch.nn.Module) -> dict[str, Json]:
-    """Plain attributes of a user's module, which may change what it computes."""
+    """Return the plain attributes of a user's module, which may change what it computes."""
     if not is_users(type(part)):
         return {}
     public = ((key, value) for key, value in vars(part).items() if not key.startswith("_") and key != "training")
@@ -62,7 +62,7 @@ def _settings(part: torch.nn.Module) -> dict[str, Json]:
 
 
 def bytes_of(tensor: object) -> np.ndarray:
-    """A tensor's numbers as an array; TypeError where it has none (sparse, or no tensor at all)."""
+    """Return a tensor's numbers as an array; TypeError where it has none (sparse, or no tensor at all)."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
         raise TypeError(f"{type(tensor).__qualname__} {getattr(tensor, 'layout', '')} has no plain description")
     tensor = tensor.detach().cpu().contiguous()
@@ -70,7 +70,7 @@ def bytes_of(tensor: object) -> np.ndarray:
 
 
 def source_of(cls: type) -> str | None:
-    """Hash of the source of a user's class and its bases; None for our own classes and where there is no source."""
+    """Hash the source of a user's class and its bases; None for our own classes and where there is no source."""
     try:
         found = sources(cls)
     except (OSError, TypeError):
@@ -79,7 +79,7 @@ def source_of(cls: type) -> str | None:
 
 
 def sources(cls: type) -> list[str]:
-    """Source of every class of the user's that `cls` is made of; an error where it is out of reach."""
+    """Return the source of every class of the user's that `cls` derives; an error where there is no file of it."""
     return [_source(part) for part in cls.__mro__ if is_users(part)]
 
 
@@ -89,7 +89,7 @@ def _source(cls: type) -> str:
 
 
 def is_users(thing: Any) -> bool:
-    """Is this class or function none of Python's, torch's or ours?"""
+    """Return whether a class or function is none of Python's, torch's or ours."""
     top = (thing.__module__ or "").split(".")[0]
     if top == "builtins":  # also the module of a class made by exec
         return getattr(builtins, thing.__name__, None) is not thing

@@ -1,0 +1,30 @@
+"""A subset of another image set."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from farout.core import ImageSet
+from farout.identity import digest, digest_arrays
+from farout.tensors import places
+
+
+class Subset(ImageSet):
+    """Some images of another set."""
+
+    def __init__(self, parent: ImageSet, indices: ArrayLike, name: str | None = None) -> None:
+        self.parent, self.indices = parent, places(indices, len(parent))
+        self.name = name or parent.name
+        self.labels = None if parent.labels is None else parent.labels[self.indices]
+        self.classes, self.shape = parent.classes, parent.shape
+        self.attributes = {name: values[self.indices] for name, values in parent.attributes.items()}
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, indices: ArrayLike) -> Tensor:
+        return self.parent.batch(self.indices[places(indices, len(self))])
+
+    def _fingerprint(self) -> str:
+        return digest([self.parent.fingerprint, digest_arrays([("indices", self.indices)])])

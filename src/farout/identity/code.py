@@ -1,0 +1,191 @@
+"""Descriptions of code: the source of a class or function, and the values and code that it reads from outside.
+
+A score may depend on a constant at the top of the user's file, on a helper function, or on a library's version. So the
+description of a class holds a hash of its source and, for each of its methods, what the method reads: global and
+closure variables by their value, the user's own functions and classes by their source (and what those read in turn),
+the user's modules by the content of their files, and libraries by their version.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from farout.identity.hashes import Json, canonical, digest, is_users, sources
+from farout.identity.values import or_none, plain
+
+KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
+"""Modules whose version is no part of a description."""
+_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+"""Instructions that read a global or closure variable."""
+_NOT_DATA = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
+
+
+@or_none
+def code_of(cls: type) -> Json:
+    """Return the source of a user's class, its attributes, and what its methods read; None where that is not known."""
+    parts = [part for part in cls.__mro__ if is_users(part)]
+    return {"source": digest(sources(cls)), "holds": _attributes(parts), "reads": _Reads(_functions(parts)).sorted()}
+
+
+@or_none
+def own_code_of(cls: type) -> Json:
+    """Return the same as `code_of`, with base classes of installed libraries by their name and version alone."""
+    own = [part for part in cls.__mro__ if is_own(part)]
+    theirs = [part for part in cls.__mro__ if is_users(part) and part not in own]
+    return {
+        "source": digest([inspect.getsource(part) for part in own]),
+        "holds": _attributes(own),
+        "reads": _Reads(_functions(own)).sorted(),
+        "from": [[part.__module__, part.__qualname__, _version(part.__module__)] for part in theirs],
+    }
+
+
+def code_of_function(function: FunctionType) -> Json:
+    """Return every layer of a decorated function by its source, one of ours, Python's or torch's by its name."""
+    layers, reads = [], _Reads()
+    layer: Any = function
+    while isinstance(layer, FunctionType):
+        module = layer.__globals__.get("__name__", "")
+        if module.split(".")[0] in KNOWN:
+            layers.append(f"{module}.{layer.__qualname__}")
+        else:
+            layers.append(digest([inspect.getsource(layer.__code__), *_lambda_code(layer.__code__)]))
+            reads.add(layer)
+        layer = getattr(layer, "__wrapped__", None)
+    return {"name": function.__qualname__, "source": layers, "reads": reads.sorted()}
+
+
+def _lambda_code(code: CodeType) -> list[str]:
+    """Return the byte code of a lambda, which has no source of its own: `getsource` gives the whole line it is in."""
+    if code.co_name != "<lambda>":
+        return []
+    inner = [part for const in code.co_consts if isinstance(const, CodeType) for part in _lambda_code(const)]
+    consts = [repr(const) for const in code.co_consts if not isinstance(const, CodeType)]
+    return [code.co_code.hex(), *consts, *code.co_names, *inner]
+
+
+def _attributes(parts: list[type]) -> Json:
+    """Return the public class attributes that are data, those of derived classes over those of their bases."""
+    held = ((key, value) for part in reversed(parts) for key, value in vars(part).items())
+    return plain({key: value for key, value in held if not key.startswith("_") and not isinstance(value, _NOT_DATA)})
+
+
+def _functions(parts: Iterable[type]) -> Iterator[FunctionType]:
+    """Yield the functions that these classes define, those inside properties and class methods included."""
+    for member in (member for part in parts for member in vars(part).values()):
+        for name in ("__func__", "fget", "fset", "func"):
+            member = getattr(member, name, None) or member
+        if isinstance(member, FunctionType) and not _written_by_dataclass(member):
+            yield inspect.unwrap(member)
+
+
+def _written_by_dataclass(function: FunctionType) -> bool:
+    return function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
+
+
+class _Reads:
+    """What functions read from outside: by function and variable, a value, a hash of source or a version."""
+
+    def __init__(self, functions: Iterable[FunctionType] = ()) -> None:
+        self._found: dict[tuple[FunctionType, str], Json] = {}
+        for function in functions:
+            self.add(function)
+
+    def sorted(self) -> list[str]:
+        """Return one text for each variable that is read, in an order that does not depend on how they were found."""
+        found = self._found.items()
+        return sorted(canonical([f"{function.__qualname__}:{name}", value]) for (function, name), value in found)
+
+    def add(self, function: FunctionType) -> None:
+        """Add what a function reads, and what the user's functions that it calls read."""
+        defaults = plain([function.__defaults__, function.__kwdefaults__])
+        if defaults != [None, None]:
+            self._found[function, "="] = defaults
+        for name in _imported(function.__code__):
+            self._found[function, f"import {name}"] = _version(name)
+        closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        outside = {**function.__globals__, **{name: cell.cell_contents for name, cell in closure}}
+        for name in _variables(function.__code__):
+            if name in outside and (function, name) not in self._found:
+                self._add_value((function, name), outside[name])
+
+    def _add_value(self, key: tuple[FunctionType, str], value: object) -> None:
+        if isinstance(value, type | FunctionType):
+            self._add_code(key, value)
+        elif isinstance(value, ModuleType):
+            if about := _module(value):
+                self._found[key] = about
+        elif not isinstance(value, BuiltinFunctionType | np.ufunc):
+            self._found[key] = plain(value)
+
+    def _add_code(self, key: tuple[FunctionType, str], code: type | FunctionType) -> None:
+        if is_own(code):
+            self._found[key] = digest(sources(code) if isinstance(code, type) else inspect.getsource(code))
+            parts = [part for part in code.__mro__ if is_users(part)] if isinstance(code, type) else []
+            for inner in _functions(parts) if isinstance(code, type) else [inspect.unwrap(code)]:
+                self.add(inner)
+        elif is_users(code) and (version := _version(code.__module__)):
+            self._found[key] = version
+
+
+def _variables(code: CodeType) -> set[str]:
+    """Return the names of the global and closure variables that code reads, inner functions included."""
+    names = {step.argval for step in dis.get_instructions(code) if step.opname in _LOADS}
+    return names.union(*(_variables(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _imported(code: CodeType) -> set[str]:
+    """Return the libraries that code imports while it runs; TypeError for a file of the user's, which may change."""
+    names = {step.argval.split(".")[0] for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"} - KNOWN
+    for name in names:
+        spec = name and importlib.util.find_spec(name)
+        if not spec or not _is_installed(spec.origin):
+            raise TypeError(f"{name} is imported inside a function; import it at the top of the file")
+        with suppress(ImportError):
+            importlib.import_module(name)  # so that its version is known before the first call as after it
+    return names.union(*(_imported(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _module(module: ModuleType) -> str:
+    """Return a hash of a user's module and of the user's modules that it reads; of a library, its version."""
+    found: dict[str, str] = {}
+    _add_files(module, found)
+    return digest(sorted(found.values())) if found else _version(module.__name__)
+
+
+def _add_files(module: ModuleType, found: dict[str, str]) -> None:
+    file = getattr(module, "__file__", None)
+    if not file or file in found or module.__name__.split(".")[0] in KNOWN or _is_installed(file):
+        return
+    found[file] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    for value in list(vars(module).values()):
+        other = sys.modules.get(value.__module__) if isinstance(value, type | FunctionType) else value
+        if isinstance(other, ModuleType):
+            _add_files(other, found)
+
+
+def _version(module: str) -> str:
+    """Return the version of the library that a module belongs to; empty where it has none or is one of `KNOWN`."""
+    top = module.split(".")[0]
+    return "" if top in KNOWN else str(getattr(sys.modules.get(top), "__version__", ""))
+
+
+def is_own(thing: type | FunctionType) -> bool:
+    """Return whether a class or function stands in a file of the user's, and in no installed library."""
+    return is_users(thing) and not _is_installed(getattr(sys.modules.get(thing.__module__), "__file__", None))
+
+
+def _is_installed(file: str | None) -> bool:
+    return file is not None and not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)

@@ -1,0 +1,90 @@
+"""JSON values that stand for what attributes and variables hold: data as it is, arrays and modules by their hash."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+import torch
+
+from farout.identity.hashes import Json, bytes_of, canonical, digest, digest_arrays, digest_module, sources
+
+P = ParamSpec("P")
+T = TypeVar("T")
+NO_DESCRIPTION = (OSError, TypeError, ValueError, RecursionError)
+"""Errors of a description that fails: no source file, a value of a kind we do not know, a structure without end."""
+
+
+def or_none(function: Callable[P, T]) -> Callable[P, T | None]:
+    """Decorator: return None where a description fails."""
+
+    @wraps(function)
+    def described(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return function(*args, **kwargs)
+        except NO_DESCRIPTION:
+            return None
+
+    return described
+
+
+def plain(value: object) -> Json:
+    """Return a JSON value that is the same for equal values, and differs for others; TypeError for unknown kinds.
+
+    Known are data (numbers, texts, lists, mappings, sets), arrays and tensors, modules, dataclasses, and objects with
+    a `fingerprint` or `digest`.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        case torch.nn.Module():
+            return {"module": _module_digest(value)}
+        case torch.dtype() | torch.device():
+            return str(value)
+        case torch.Tensor():
+            return {"array": digest_arrays([("", bytes_of(value))])}
+        case np.ndarray() if not value.dtype.hasobject:
+            return {"array": digest_arrays([("", value)])}
+        case np.generic() if not isinstance(value.item(), np.generic):
+            return plain(value.item())
+        case Mapping():
+            if all(isinstance(key, str) for key in value):
+                return {key: plain(item) for key, item in value.items()}
+            return {"pairs": sorted(canonical([plain(key), plain(item)]) for key, item in value.items())}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case set() | frozenset():
+            return {"set": sorted(canonical(plain(item)) for item in value)}
+    return _object(value)
+
+
+def _module_digest(module: torch.nn.Module) -> str:
+    for part in module.modules():
+        sources(type(part))  # an error where a class has no source: its digest would not tell it from others
+    own = getattr(module, "digest", None)
+    return own if isinstance(own, str) else digest_module(module)
+
+
+def _object(value: object) -> Json:
+    """Return a dataclass as its fields and source, another object as its fingerprint."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {type(value).__qualname__: fields, "source": digest(sources(type(value)))}
+    fingerprint = getattr(value, "fingerprint", None) or getattr(value, "digest", None)
+    if isinstance(fingerprint, str):
+        return {type(value).__qualname__: fingerprint}
+    raise TypeError(f"{type(value).__qualname__} has no plain description")
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether two values have the same description; False where one has none."""
+    try:
+        return canonical(plain(a)) == canonical(plain(b))
+    except NO_DESCRIPTION:
+        return False

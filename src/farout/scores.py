@@ -1,0 +1,52 @@
+"""Scores of detectors: their type, and checks of what a detector returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from farout.user_code import defined_at
+
+Scores = dict[str, NDArray[np.float64]]
+"""Scores by detector, [N] each."""
+
+
+class NonFiniteScores(ValueError):
+    """A detector gave NaN or infinity."""
+
+
+def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
+    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing.
+
+    by: the detector or function that gave it; of a user's, the error names the line.
+    """
+    if isinstance(scores, Tensor):
+        scores = scores.detach().cpu()
+        scores = (scores.double() if scores.is_floating_point() else scores).numpy()
+    array = np.asarray(scores)
+    if array.shape != (expected,):
+        raise ValueError(
+            f"{who}{_score_of(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
+        )
+    if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+        raise TypeError(f"{who}{_score_of(by)} returned {array.dtype} scores, expected real numbers")
+    return np.asarray(array, dtype=np.float64)
+
+
+def _score_of(by: Any) -> str:
+    """Return the place of the user's code that scored."""
+    return defined_at(by, "score" if hasattr(type(by), "score") else "")
+
+
+def finite(scores: Scores, stress: str) -> Scores:
+    """The scores, or an error that names the detector, the images and the count of NaN and infinite ones."""
+    for name, values in scores.items():
+        nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+        if nan or infinite:
+            raise NonFiniteScores(
+                f"{name} gave {nan} NaN and {infinite} infinite scores among {len(values)} on {stress}"
+            )
+    return scores
