@@ -5,13 +5,19 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+import farout
 from farout import networks
 from farout.networks import timm_bridge
+from farout.study.spec import StudySpec
+from farout.study.store import Store
+from farout.study.study import from_spec
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
 
@@ -167,3 +173,83 @@ def test_inception_computes_what_timms_does_behind_the_same_stem() -> None:
     theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
     with torch.inference_mode():
         torch.testing.assert_close(ours(images(32)), theirs(images(32)), rtol=1e-4, atol=1e-4)
+
+
+TINY = "timm:test_vit.r160_in1k"
+"""A vision transformer of 366,000 weights that timm has for tests."""
+
+
+@pytest.fixture
+def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> networks.Network:
+    """A network of 7 classes at 64 px whose weights stand for the ones that timm would fetch."""
+    network = networks.create(TINY, 7, 64, seed=3)
+    file = tmp_path / "fetched.safetensors"
+    networks.save_weights(network, file)
+    timm = timm_bridge.load_timm("timm")
+    make, overlay = timm.create_model, {"file": str(file), "num_classes": 7, "input_size": (3, 64, 64)}
+    monkeypatch.setattr(timm, "create_model", lambda *a, **o: make(*a, pretrained_cfg_overlay=overlay, **o))
+    monkeypatch.setattr(timm_bridge, "expect_weights", lambda _name: None)
+    return network
+
+
+def same_body(first: networks.Network, second: networks.Network, *but: str) -> bool:
+    one, two = first.state_dict(), second.state_dict()
+    return all(torch.equal(one[key], two[key]) for key in one if not key.startswith(("head.", *but)))
+
+
+@needs_timm
+def test_pretrained_weights_get_a_new_head_to_be_fine_tuned(fetched: networks.Network) -> None:
+    first, again = (networks.create(TINY, 3, 64, pretrained=True, fine_tune=True, seed=0) for _ in range(2))
+    other = networks.create(TINY, 3, 64, pretrained=True, fine_tune=True, seed=1)
+    assert (first.classes, first.head_name) == (3, "head")
+    assert same_body(first, fetched)
+    assert same_body(other, fetched)
+    assert first.digest == again.digest != other.digest
+    assert networks.create(TINY, 3, 64, pretrained=True).classes == 0
+
+
+@needs_timm
+def test_local_weights_of_timms_network_get_a_new_head(fetched: networks.Network, tmp_path: Path) -> None:
+    network = networks.create(TINY, 3, 64, seed=0)
+    networks.load_weights(network, tmp_path / "fetched.safetensors", fine_tune=True)
+    assert same_body(network, fetched)
+    assert network.classes == 3
+
+
+@needs_timm
+def test_positions_at_another_side_are_timms(fetched: networks.Network, tmp_path: Path) -> None:
+    local = networks.create(TINY, 3, 96, seed=0)
+    networks.load_weights(local, tmp_path / "fetched.safetensors", fine_tune=True)
+    theirs = networks.create(TINY, 3, 96, pretrained=True, fine_tune=True, seed=0)
+    assert same_body(local, theirs, "pos_embed")
+    assert local.module.pos_embed.shape != fetched.module.pos_embed.shape
+    torch.testing.assert_close(local.module.pos_embed, theirs.module.pos_embed, rtol=0, atol=1e-6)
+
+
+@needs_timm
+def test_pretrained_networks_to_be_fine_tuned_need_classes(fetched: networks.Network) -> None:
+    with pytest.raises(ValueError, match="expected at least 2 classes"):
+        networks.create(TINY, 1, 64, pretrained=True, fine_tune=True)
+
+
+@needs_timm
+def test_a_study_fine_tunes_pretrained_weights(fetched: networks.Network, tmp_path: Path) -> None:
+    for seed, split in enumerate(("train", "val", "test")):
+        images = np.random.default_rng(seed).integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)
+        np.savez(tmp_path / f"{split}.npz", images=images, labels=np.arange(12) % 3)
+    content = {
+        "name": "tuned",
+        "inliers": {split: str(tmp_path / f"{split}.npz") for split in ("train", "val", "test")},
+        "outliers": [{"name": "noise", "limit": 8}],
+        "networks": [{"name": TINY, "pretrained": True, "train": {"epochs": 1, "batch": 6, "lr": 0.01}}],
+        "detectors": ["msp"],
+    }
+    spec = StudySpec.model_validate(content)
+    network = from_spec(spec).trials[0].subjects[0].fit.network  # type: ignore[attr-defined]
+    assert same_body(network.preview(), fetched)
+    assert network.cell.identity["untrained"] == networks.create(TINY, 3, 64, pretrained=True, fine_tune=True).digest
+    result = farout.run(spec, tmp_path / "runs")
+    assert not result.outcome.failed
+    trained = network.build(Store(tmp_path / "runs"))
+    assert trained.classes == 3
+    assert not same_body(trained, fetched)

@@ -14,7 +14,7 @@ from farout.core import Shift
 from farout.shifts.tables import TABLES
 from helpers.pretend_device import CPU, DEVICE, Away, PretendDevice
 
-AUGMENTATIONS = ["rot90", "rot270", "flip", "random_crop", "color_jitter"]
+AUGMENTATIONS = ["rot90", "rot270", "flip", "random_crop", "color_jitter", "autoaugment_cifar"]
 SHIFTS = [farout.shift(name, severity=severity) for name in TABLES for severity in (1, 5)]
 SHIFTS += [*map(farout.shift, AUGMENTATIONS), farout.shift("random_crop", padding="zeros")]
 

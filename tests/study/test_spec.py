@@ -146,10 +146,17 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
         ({"seeds": [3, 1, 3]}, "seeds: 3 stands there twice"),
         ({"seeds": ["many"]}, "seeds.0: Input should be a valid integer"),
         ({"budget": "huge"}, "budget: Input should be 'quick', 'standard' or 'full'"),
-        ({"networks": ["lenet"]}, "networks.0: network 'lenet': give exactly one of weights, pretrained or train"),
         (
-            {"networks": [{"name": "lenet", "weights": "w.pt", "train": {}}]},
-            "networks.0: network 'lenet': give exactly one of weights, pretrained or train",
+            {"networks": ["lenet"]},
+            "networks.0: network 'lenet': give weights: file or pretrained: true, train: {…}, or",
+        ),
+        (
+            {"networks": [{"name": "lenet", "weights": "w.pt", "pretrained": True, "train": {}}]},
+            "networks.0: network 'lenet': its weights come from a file or from timm: leave out pretrained",
+        ),
+        (
+            {"networks": [{"name": "lenet", "weights": ["a.pt", "b.pt"], "train": {}}]},
+            "networks.0: network 'lenet': training starts from one file, got 2; for an ensemble give one file and memb",
         ),
         (
             {"networks": [{"name": "lenet", "train": {}, "classes": 0}]},

@@ -56,6 +56,7 @@ def create(
     channels: int = 3,
     *,
     pretrained: bool = False,
+    fine_tune: bool = False,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     seed: int = 0,
@@ -66,8 +67,8 @@ def create(
     name: one of `names()`, or "timm:" and any name of timm's, with the tag of its weights or without.
         Below 96 px the small-image form, whose stem keeps the side; from 96 px on, and for pretrained weights, timm's.
     classes: 0 for a network of timm's that gives features alone. Pretrained weights that know other classes than these
-        give features alone too: detectors that read logits refuse it, and `train` does. With a layer of its own it can
-        be trained: `Network(nn.Sequential(network.module, nn.Linear(…)), …)`.
+        give features alone too: detectors that read logits refuse it, and `train` does.
+    fine_tune: give pretrained weights that know other classes a new head, drawn from `seed`, so that `train` can go on.
     mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
         (of images with one channel 0.5).
     params: what else a network of the user's takes.
@@ -79,8 +80,8 @@ def create(
     timms = name.startswith(timm_bridge.PREFIX)
     users = not timms and is_users(NETWORKS[name])
     if pretrained:
-        classes = timm_bridge.pretrained_classes(name, classes, channels)
-    elif classes < 2 and not (classes == 0 and timm_bridge.knows(name)):
+        classes = timm_bridge.pretrained_classes(name, classes, channels, fine_tune=fine_tune)
+    if (fine_tune or not pretrained) and classes < 2 and not (classes == 0 and timm_bridge.knows(name)):
         raise ValueError(
             f"expected at least 2 classes (or 0, of timm's networks), got classes={classes} for {name}. Images without "
             "labels do not tell how many there are: give classes: 10 with the network in a study, classes=10 in Python"

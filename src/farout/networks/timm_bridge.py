@@ -74,17 +74,18 @@ def builds(name: str, side: int) -> bool:
     return knows(name) and (side >= LARGE or name not in NETWORKS or name in TIMM_ONLY)
 
 
-def pretrained_classes(name: str, classes: int, channels: int) -> int:
+def pretrained_classes(name: str, classes: int, channels: int, *, fine_tune: bool = False) -> int:
     """The classes of a pretrained network: as many as are wanted where its weights know as many, else 0.
 
-    A classifier of other classes would have to be drawn anew, and what detectors read of it would mean nothing.
+    A classifier of other classes must be drawn anew, and what detectors read of it would mean nothing before it is
+    trained: so there is one only where the network is to be fine-tuned.
     """
     if not knows(name):
         raise ValueError(f"there are no pretrained weights for {name!r}; there are for {', '.join(sorted(TIMM_NAMES))}")
     if channels != 3:
         raise ValueError(f"pretrained networks take 3 channels, got channels={channels}; images with one are repeated")
     own = _config(name).num_classes
-    return classes if classes == own and not _embeds(own) else 0
+    return classes if fine_tune or (classes == own and not _embeds(own)) else 0
 
 
 def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool = False) -> nn.Module:

@@ -11,8 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from farout.files import whole
+from farout.networks.fine_tuning import adapted
 
 Loaded = TypeVar("Loaded", bound=nn.Module)
+AS_IT_IS = (
+    "Create the network with the classes, side and channels of the file (classes=10; in a study classes: 10; "
+    "farout attack --classes 10); where its features are all that is read, one of timm's can do without a "
+    "classifier (classes=0, in a study classes: 0)"
+)
+"""Advice where weights are to be used as they are."""
+FINE_TUNED = (
+    "Only the head may differ from the network that is to be fine-tuned: give the file's own architecture, with its "
+    "channels and patches (in a study side: 224 for a file trained at that side)"
+)
+"""Advice where weights are the start of a training."""
 
 
 def save_weights(network: nn.Module, path: str | Path) -> None:
@@ -20,17 +32,22 @@ def save_weights(network: nn.Module, path: str | Path) -> None:
     write_tensors(Path(path), network.state_dict(), {"format": "pt"})
 
 
-def load_weights(network: Loaded, path: str | Path) -> Loaded:
+def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) -> Loaded:
     """The network with the weights of a safetensors file, or of a .pt or .pth file that holds tensors only.
 
     A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
     (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is passed over where the
     network was created without one (classes=0).
+
+    fine_tune: the network is to be trained further. It keeps its own head where the file has none that fits (other
+        classes), and positions of a vision transformer are resampled to its side; all else must fit.
     """
     tensors = _without_classifier(_plain_names(read_tensors(Path(path)), network), network)
+    if fine_tune:
+        tensors = adapted(tensors, network)
     own = network.state_dict()
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
-    _check(own, counters | tensors, Path(path))
+    _check(own, counters | tensors, Path(path), FINE_TUNED if fine_tune else AS_IT_IS)
     _check_numbers(own, counters | tensors, Path(path))
     network.load_state_dict(counters | tensors)
     return network
@@ -87,7 +104,7 @@ def _without_classifier(tensors: dict[str, Tensor], network: nn.Module) -> dict[
     return {key: value for key, value in tensors.items() if not key.startswith(prefixes)}
 
 
-def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:
+def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, advice: str) -> None:
     if missing := own.keys() - got.keys():
         raise ValueError(f"{path} lacks {_some(missing)}; it has {_some(got.keys() - own.keys())} besides what fits")
     if extra := got.keys() - own.keys():
@@ -98,12 +115,7 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> 
         if got[key].shape != own[key].shape
     ]
     if other:
-        raise ValueError(
-            f"{path} has other shapes than the network: {_some(other)}. "
-            "Create the network with the classes, side and channels of the file (classes=10; in a study classes: 10; "
-            "farout attack --classes 10); where its features are all that is read, one of timm's can do without a "
-            "classifier (classes=0, in a study classes: 0)"
-        )
+        raise ValueError(f"{path} has other shapes than the network: {_some(other)}. {advice}")
 
 
 def _check_numbers(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:

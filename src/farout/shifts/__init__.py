@@ -1,6 +1,7 @@
 """Shifts: changes that keep an image's meaning. Corruptions by family, their constants in one table; augmentations."""
 
 from farout.shifts.augmentations import ColorJitter, Flip, RandomCrop, Rot90, Rot270
+from farout.shifts.autoaugment import AutoAugmentCifar
 from farout.shifts.blur import DefocusBlur, GaussianBlur, GlassBlur, MotionBlur, ZoomBlur
 from farout.shifts.catalog import catalog, shift
 from farout.shifts.color import Brightness, Contrast, Saturate
@@ -12,6 +13,7 @@ names = catalog.names
 create = catalog.create
 
 __all__ = [
+    "AutoAugmentCifar",
     "Brightness",
     "ColorJitter",
     "Contrast",

@@ -210,7 +210,8 @@ class NamedSpec(Spec):
 class NetworkSpec(NamedSpec):
     """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here.
 
-    Several files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
+    `train` beside `weights` or `pretrained` fine-tunes these, with a new head where they know other classes. Several
+    files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
     """
 
     kinds = ("network",)
@@ -237,8 +238,18 @@ class NetworkSpec(NamedSpec):
 
     @model_validator(mode="after")
     def _one_origin(self) -> NetworkSpec:
-        if sum([self.weights is not None, self.pretrained, self.train is not None]) != 1:
-            raise ValueError(f"network {self.name!r}: give exactly one of weights, pretrained or train")
+        if self.weights is None and not self.pretrained and self.train is None:
+            raise ValueError(
+                f"network {self.name!r}: give weights: file or pretrained: true, train: {{…}}, or train beside one of "
+                "them to fine-tune it"
+            )
+        if self.weights is not None and self.pretrained:
+            raise ValueError(f"network {self.name!r}: its weights come from a file or from timm: leave out pretrained")
+        if self.train and isinstance(self.weights, tuple):
+            raise ValueError(
+                f"network {self.name!r}: training starts from one file, got {len(self.weights)}; for an ensemble give "
+                "one file and members: 3"
+            )
         if self.train and self.classes == 0:
             raise ValueError(f"network {self.name!r}: without classes (classes: 0) there is nothing to train")
         if isinstance(self.weights, tuple) and len(set(self.weights)) < len(self.weights):

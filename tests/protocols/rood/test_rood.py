@@ -54,8 +54,8 @@ def shifted(entries: Any) -> list[Any]:
     return [entry for entry in entries if entry.tags["setup"]]
 
 
-def test_the_papers_setups_are_all_shifts_there_are() -> None:
-    assert {name for names in PUBLISHED.values() for name in names} == set(shifts.names())
+def test_the_papers_setups_are_all_shifts_but_the_training_augmentation() -> None:
+    assert {name for names in PUBLISHED.values() for name in names} == set(shifts.names()) - {"autoaugment_cifar"}
     made = Rood().setups
     assert {name: len(found) for name, found in made.items()} == {"A": 5, "C": 95}
     assert all(isinstance(shift, Corruption) for shift in made["C"])

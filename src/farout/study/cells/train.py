@@ -23,7 +23,7 @@ WEIGHTS = "weights.safetensors"
 
 @dataclass(frozen=True)
 class TrainCell(Cell):
-    """A network trained from scratch on the inliers."""
+    """A network trained on the inliers, from scratch or from given weights."""
 
     spec: NetworkSpec
     label: str
@@ -64,13 +64,18 @@ class TrainCell(Cell):
         return TrainWork(tuple(cells))
 
     def untrained(self) -> Network:
-        """The network before training."""
+        """Return the network before training: new, or with the weights that are to be fine-tuned."""
         channels, side, _ = self.train.about.shape
         spec = self.spec
-        return create(
-            spec.name, self.classes, spec.side or side, channels,
+        network = create(
+            spec.name, self.classes, spec.side or side, channels, pretrained=spec.pretrained, fine_tune=True,
             mean=spec.mean, std=spec.std, seed=self.seed, **spec.params,
         )  # fmt: skip
+        if spec.weights is not None:
+            load_weights(network, str(spec.weights), fine_tune=True)
+            if "identity" in vars(self) and network.digest != self.identity["untrained"]:
+                raise RuntimeError(f"the weights of {self.label} have changed since the run was planned; run again")
+        return network
 
 
 class TrainWork(Work):

@@ -1,0 +1,1 @@
+"""Training: the one loop, recipes, schedules, optimizers and checkpoints."""
