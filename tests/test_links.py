@@ -16,7 +16,7 @@ import pytest
 from farout.files import UnsafePath, below, files_in, remove_tree
 from farout.study.store import Store, array_file, score_table
 from helpers.command_line import farout, refused
-from helpers.written_runs import lenet_weights, write_run
+from helpers.written_runs import lenet_weights, rewrite_plan, write_run
 
 HOME = {".bashrc": "export A=1", ".ssh/id": "secret", "letter.txt": "dear"}
 STUDY = """
@@ -102,8 +102,10 @@ def test_a_run_may_itself_be_a_link(finished: Path, tmp_path: Path) -> None:
 
 def test_a_plan_that_names_a_cell_elsewhere_is_refused(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished / "run", tmp_path / "run")
-    plan = tmp_path / "run" / "plan.json"
-    plan.write_text(plan.read_text().replace('"cell": "', '"cell": "../../'))
+    plan = rewrite_plan(
+        tmp_path / "run",
+        lambda plan: {**plan, "rows": [{**row, "cell": f"../../{row['cell']}"} for row in plan["rows"]]},
+    )
     assert f"{plan} is damaged (rows.0.cell" in refused("report", tmp_path / "run")
 
 

@@ -61,6 +61,11 @@ class ImageSet(ABC):
         """Hash of the content, or of what it is made from and how; it does not depend on where the images lie."""
         return self._fingerprint()
 
+    @property
+    def index(self) -> NDArray[np.int64]:
+        """Index of every image in its own set, [N]; subsets and changed copies keep those of the set they come from."""
+        return np.arange(len(self))
+
     def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:
         """The images at these places, in this order, as a set of their own."""
         from farout.data.subset import Subset

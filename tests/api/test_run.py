@@ -52,7 +52,7 @@ def test_a_run_gives_what_a_panel_gives(study: Path, tmp_path: Path) -> None:
     parts = from_spec(StudySpec.read(study)).trials[0].inliers
     assert parts.train is not None
     assert parts.val is not None
-    panel = farout.Panel(network, ["msp", farout.detectors.KNN(k=5)]).fit(parts.train.load(), parts.val.load())
+    panel = farout.Panel(network, ["msp", farout.detectors.KNN(k=5)]).fit(parts.train.preview(), parts.val.preview())
     sets = {
         "": farout.load("toy", limit=80),
         "noise": farout.load("noise", limit=70),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,12 @@ from farout.study.study import Inliers, Study, Trial
 from helpers.written_runs import NamedCell, Subject
 
 
+def scores_of(scores: ArrayLike) -> Callable[[Path], None]:
+    """A table of scores by image."""
+    values = np.asarray(scores, np.float64)
+    return score_table({"index": np.arange(len(values)), "score": values})
+
+
 class Written:
     """A run that grows row by row."""
 
@@ -32,7 +38,7 @@ class Written:
         """Scores of inliers, outliers or what was found against another; None where nothing was computed."""
         cell = self._planned(who, role, tags)
         if scores is not None:
-            self.store.write(cell, {}, {"scores.parquet": score_table({"score": np.asarray(scores, np.float64)})})
+            self.store.write(cell, {}, {"scores.parquet": scores_of(scores)})
         return self
 
     def searched(
@@ -55,7 +61,7 @@ class Written:
         trace = given.pop("trace", np.repeat(found[:, None], len(queries), 1))
         columns = {name: found if name == "score" else given.get(name, np.zeros(len(found))) for name in PER_CHAIN}
         files = {
-            "scores.parquet": score_table(columns),
+            "scores.parquet": score_table({"index": np.arange(len(found)), **columns}),
             FOUND: array_file({"trace": trace, "queries": np.array(queries)}),
             "examples.safetensors": array_file(pictures(found, bases)),
         }

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from farout import ImageSet
 from farout.networks import create, save_weights
 from farout.study.cells.cell import Cell, Entry, Work, reason
-from farout.study.results import Results, write_plan
+from farout.study.records import read_proven, write_proven
+from farout.study.results import PLAN, Results, write_plan
 from farout.study.sources.images import LiveImages
 from farout.study.spec import Budget, ProtocolSpec
 from farout.study.store import Store, array_file, score_table
@@ -75,12 +76,19 @@ def write_run(
     return Results(root)
 
 
+def rewrite_plan(root: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
+    """Change the content of a stored plan, and its checksum with it; return the file's path."""
+    path = root / PLAN
+    write_proven(path, change(read_proven(path)))
+    return path
+
+
 def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], Mapping[str, NDArray[Any]]]) -> None:
     if isinstance(outcome, str):
         store.fail(cell, {"traceback": outcome, "reason": reason(outcome)})
     elif outcome is not None:
         columns = {f"attribute:{key}": values for key, values in attributes(len(outcome)).items()}
-        table = score_table({"score": outcome, **columns})
+        table = score_table({"index": np.arange(len(outcome)), "score": outcome, **columns})
         files = {"scores.parquet": table, "examples.safetensors": array_file(_ends(outcome))}
         store.write(cell, {}, files)
 

@@ -68,7 +68,7 @@ def test_the_plan_names_every_set_by_every_detector(tmp_path: Path) -> None:
     ]
     assert {entry.protocol for entry in entries} == {"clean"}
     assert len({entry.cell.id for entry in entries}) == 6
-    images = [entry.cell.images.load() for entry in entries if isinstance(entry.cell, ScoreCell)]
+    images = [entry.cell.images.preview() for entry in entries if isinstance(entry.cell, ScoreCell)]
     assert [len(part) for part in images] == [30, 30, 20, 20, 1000, 1000]
     assert images[0].fingerprint == load("toy", limit=30).fingerprint
     assert images[2].shape == (3, 32, 32)  # brought to the inliers' shape
@@ -88,7 +88,7 @@ def test_a_budget_limits_the_images_of_every_set(budget: Budget, count: int) -> 
     study = Study("s", [Trial(0, Inliers(None, None, source), {"odd": source}, [subject])], [], budget)
     for entry in plan(study):
         assert isinstance(entry.cell, ScoreCell)
-        chosen = entry.cell.images.load()
+        chosen = entry.cell.images.preview()
         kept = {image.tobytes() for image in chosen.batch(range(len(chosen))).numpy()}
         assert len(chosen) == len(kept) == count
         assert kept <= {image.tobytes() for image in images.batch(range(2500)).numpy()}

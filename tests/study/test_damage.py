@@ -19,7 +19,7 @@ from farout.study import records
 from farout.study.records import Damaged
 from farout.study.store import Store, array_file, score_table
 from helpers.command_line import farout, refused
-from helpers.written_runs import lenet_weights
+from helpers.written_runs import lenet_weights, rewrite_plan
 
 STUDY = """
 inliers: {test: {name: toy, limit: 8}, train: {name: toy, split: train, limit: 16}}
@@ -99,16 +99,30 @@ def test_a_changed_figure_in_the_record_is_found(store: Store) -> None:
         ("[]", "no checksums"),
         ("3", "no checksums"),
         ('{"files": []}', "no checksums"),
-        ('{"files": {"scores.parquet": 120}}', "no checksums, as records of older versions"),
-        ('{"files": {"scores.parquet": {"bytes": "x"}}}', "no checksums"),
-        ('{"files": {"../x": {"bytes": 1, "sha256": ""}}}', "no checksums"),
-        ('{"files": {}}', "its checksum is another one"),
+        ('{"files": {"scores.parquet": 120}}', "no checksums, as files of older versions"),
+        ('{"files": {}, "sha256": "0"}', "its checksum is another one"),
         ("[" * 100_000, "recursion"),
     ],
 )
 def test_odd_records_count_as_missing(store: Store, content: str, why: str) -> None:
     put(store)
     (store.path("cell") / "record.json").write_text(content)
+    assert not store.has("cell")
+    assert why in str(store.damaged("cell"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, "it has format 1, and this version reads format 2"),
+        ({"format": 2, "files": {"scores.parquet": {"bytes": "x"}}}, "names, sizes and checksums"),
+        ({"format": 2, "files": {"../x": {"bytes": 1, "sha256": ""}}}, "names, sizes and checksums"),
+        ({"format": 2, "files": 3}, "names, sizes and checksums"),
+    ],
+)
+def test_records_of_other_forms_count_as_missing(store: Store, facts: dict[str, object], why: str) -> None:
+    put(store)
+    records.write_proven(store.path("cell") / "record.json", facts)
     assert not store.has("cell")
     assert why in str(store.damaged("cell"))
 
@@ -244,8 +258,7 @@ def test_a_file_of_the_right_checksum_that_is_no_table_is_named(store: Store) ->
     ],
 )
 def test_odd_plans_are_one_clear_error(study: Path, change: dict[str, object], where: str | None) -> None:
-    path = study / "run" / "plan.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path = rewrite_plan(study / "run", lambda plan: {**plan, **change})
     said = refused("report", study / "run")
     assert str(path) in said
     assert f"is damaged ({where}" in said if where else "has format 2" in said
@@ -253,19 +266,14 @@ def test_odd_plans_are_one_clear_error(study: Path, change: dict[str, object], w
 
 @pytest.mark.parametrize("key", ["rows", "name", "budget", "cuts", "notes", "protocols", "format"])
 def test_plans_with_missing_keys_are_one_clear_error(study: Path, key: str) -> None:
-    path = study / "run" / "plan.json"
-    plan = json.loads(path.read_text())
-    path.write_text(json.dumps({name: value for name, value in plan.items() if name != key}))
+    path = rewrite_plan(study / "run", lambda plan: {name: value for name, value in plan.items() if name != key})
     assert f"{path} is damaged ({key}: Field required); the same run command writes it again" in refused(
         "report", study / "run"
     )
 
 
 def test_rows_without_the_tags_of_their_protocol_are_one_clear_error(study: Path) -> None:
-    path = study / "run" / "plan.json"
-    plan = json.loads(path.read_text())
-    plan["rows"] = [{**row, "tags": {}} for row in plan["rows"]]
-    path.write_text(json.dumps(plan))
+    rewrite_plan(study / "run", lambda plan: {**plan, "rows": [{**row, "tags": {}} for row in plan["rows"]]})
     assert "does not hold what clean reads" in refused("report", study / "run")
 
 

@@ -66,10 +66,10 @@ def subjects_of(study: Study) -> list[tuple[Any, int]]:
 def test_what_a_study_holds(ready: Any, weights: str) -> None:
     study = ready(detectors=["msp", {"name": "knn", "k": 3}, {"name": "knn", "k": 4, "label": "near"}])
     inliers, outliers = study.trials[0].inliers, study.trials[0].outliers
-    assert [len(source.load()) for source in (inliers.train, inliers.val, inliers.test)] == [
+    assert [len(source.preview()) for source in (inliers.train, inliers.val, inliers.test)] == [
         100, 20, 30,
     ]  # fmt: skip
-    assert {label: len(source.load()) for label, source in outliers.items()} == {"noise": 20}
+    assert {label: len(source.preview()) for label, source in outliers.items()} == {"noise": 20}
     assert [(subject.label, subject.network, seed) for subject, seed in subjects_of(study)] == [
         ("msp", "lenet", 0), ("knn", "lenet", 0), ("near", "lenet", 0),
     ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_inliers_bring_their_own_outliers(ready: Any) -> None:
     study = ready(outliers=[])
     assert list(study.trials[0].outliers) == ["toy:ood_cls", "toy:ood_pair", "toy:ood_empty"]
     expected = farout.load("toy", "test/ood_pair").fingerprint
-    assert study.trials[0].outliers["toy:ood_pair"].load().fingerprint == expected
+    assert study.trials[0].outliers["toy:ood_pair"].preview().fingerprint == expected
 
 
 def test_labels_of_outlier_sets(ready: Any, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_labels_of_outlier_sets(ready: Any, tmp_path: Path) -> None:
 
 def test_validation_images_are_cut_from_training_ones(ready: Any) -> None:
     study = ready(inliers={"train": SMALL["train"], "test": SMALL["test"]})
-    train, val = study.trials[0].inliers.train.load(), study.trials[0].inliers.val.load()
+    train, val = study.trials[0].inliers.train.preview(), study.trials[0].inliers.val.preview()
     assert (len(train), len(val)) == (92, 8)  # two of each class of 25
     assert np.bincount(val.labels).tolist() == [2, 2, 2, 2]
     everything = farout.load("toy", "val", limit=100).batch(range(100)).flatten(1)
@@ -114,7 +114,7 @@ def test_a_budget_scales_the_training(ready: Any, tmp_path: Path, budget: str, t
     study = ready(inliers=inliers, networks=[{"name": "lenet", "train": {"epochs": 100}}], budget=budget)
     network = study.trials[0].subjects[0].fit.network
     assert isinstance(network, TrainedNetwork)
-    assert (len(network.cell.train.load()), network.cell.recipe["epochs"]) == (train_images, epochs)
+    assert (len(network.cell.train.preview()), network.cell.recipe["epochs"]) == (train_images, epochs)
 
 
 def test_a_budget_never_adds_epochs(ready: Any) -> None:
@@ -340,19 +340,19 @@ def test_every_seed_draws_its_own_images(ready: Any) -> None:
     changes = {"inliers": splits, "outliers": ["shapes:test/ood_hue", "noise"], "networks": TRAINED[:1]}
     study = ready(**changes, seeds=[1, 2], budget="full")
     for split in ("train", "val", "test"):
-        drawn = [getattr(trial.inliers, split).load().fingerprint for trial in study.trials]
+        drawn = [getattr(trial.inliers, split).preview().fingerprint for trial in study.trials]
         expected = [farout.load("shapes", split, seed=seed, limit=40).fingerprint for seed in (1, 2)]
         assert drawn == expected
-    odd = [trial.outliers["shapes:ood_hue"].load().fingerprint for trial in study.trials]
+    odd = [trial.outliers["shapes:ood_hue"].preview().fingerprint for trial in study.trials]
     assert odd == [farout.load("shapes", "test/ood_hue", seed=seed).fingerprint for seed in (1, 2)]
-    noise = {trial.outliers["noise"].load().fingerprint for trial in study.trials}
+    noise = {trial.outliers["noise"].preview().fingerprint for trial in study.trials}
     assert len(noise) == 1  # not drawn from a seed of the study's
 
 
 def test_a_seed_that_the_study_fixes_stays(ready: Any) -> None:
     splits = {s: {"name": "shapes", "split": s, "limit": 40, "options": {"seed": 9}} for s in ("train", "val", "test")}
     study = ready(inliers=splits, outliers=["noise"], networks=TRAINED[:1], seeds=[1, 2], budget="full")
-    prints = {trial.inliers.test.load().fingerprint for trial in study.trials}
+    prints = {trial.inliers.test.preview().fingerprint for trial in study.trials}
     assert prints == {farout.load("shapes", seed=9, limit=40).fingerprint}
 
 

@@ -19,7 +19,7 @@ from farout.report.tables import tables, text
 from farout.study.engines.executor import ENGINES
 from farout.study.engines.run import Outcome
 from farout.study.engines.run import run as compute
-from farout.study.results import Results, write_plan
+from farout.study.results import Results, damaged_plan, write_plan
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
@@ -104,9 +104,11 @@ def run(
     Store(root).open()  # an error names the folder as the user does
     store = Store(root.absolute())
     with store.lock():
+        damaged = damaged_plan(store)
         write_plan(store, study, entries)
         result.outcome = compute(
             cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
             watcher=watcher,
         )  # fmt: skip
+        result.outcome.damaged[:0] = damaged
     return result

@@ -115,14 +115,14 @@ def _outlier(images: Any) -> dict[str, ImageSource]:
 
 def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> list[Subject]:
     """The detector, or every member of the panel, fitted where there is something to fit on."""
-    train = inliers.train.load() if inliers.train else None
+    train = inliers.train.preview() if inliers.train else None
     if isinstance(detector, Member):
         detector = detector.panel.only(detector.name)
     if isinstance(detector, Panel):
         splits: dict[str, ImageSource] = {}
         if not detector.fitted and train is not None:
             splits = {name: s for name, s in (("train", inliers.train), ("val", inliers.val)) if s}
-            val = inliers.val.load() if inliers.val else None
+            val = inliers.val.preview() if inliers.val else None
             looks = any(member.perturbs for member in detector.detectors.values())
             bar.total(len(train) * bool(detector.needs("train")) + (len(val) * (1 + looks) if val else 0))
             detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
@@ -133,5 +133,5 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> lis
         weights = detector.network.digest
         return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
     if train is not None:
-        fit(detector, train, val=inliers.val and inliers.val.load(), seed=0)
+        fit(detector, train, val=inliers.val and inliers.val.preview(), seed=0)
     return [ImageSubject(detector.name, detector, fitted_before=inliers.train)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
@@ -29,6 +30,10 @@ class Matched(ImageSet):
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    @property
+    def index(self) -> NDArray[np.int64]:
+        return self.parent.index
 
     def batch(self, indices: ArrayLike) -> Tensor:
         images = self.parent.batch(indices)

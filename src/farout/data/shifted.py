@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet, Shift
@@ -21,6 +22,10 @@ class Shifted(ImageSet):
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    @property
+    def index(self) -> NDArray[np.int64]:
+        return self.parent.index
 
     def batch(self, indices: ArrayLike) -> Tensor:
         order = places(indices, len(self))

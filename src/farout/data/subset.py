@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
@@ -22,6 +23,10 @@ class Subset(ImageSet):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def index(self) -> NDArray[np.int64]:
+        return self.parent.index[self.indices]
 
     def batch(self, indices: ArrayLike) -> Tensor:
         return self.parent.batch(self.indices[places(indices, len(self))])

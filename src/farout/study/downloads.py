@@ -19,7 +19,7 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
     with offline() as absent:
         for data in filter(None, named):
             with suppress(NotDownloaded):
-                NamedImages(data).load()
+                NamedImages(data).preview()
         for network in spec.networks:
             if network.pretrained:
                 with suppress(NotDownloaded):

@@ -92,4 +92,4 @@ def _line(fitted: str, network: str, seed: int, splits: Mapping[str, ImageSource
 def _sizes(images: ImageSource) -> tuple[int, int]:
     """Count the images of a source, and those that it was drawn from."""
     total = images.about.total
-    return total, len(images.source.load()) if isinstance(images, SomeImages) else total
+    return total, len(images.source.preview()) if isinstance(images, SomeImages) else total

@@ -13,6 +13,11 @@ from typing import Any
 from farout.files import present, read_json, sha256, whole, write_json
 
 RECORD = "record.json"
+CHECKSUM = "sha256"
+"""Key of a JSON file's own checksum."""
+FORMAT = 2
+"""Format of records. 2: per-image tables have the index that each image has in its own set; before, its place among
+those scored."""
 Signature = tuple[int, int, int]
 """Size, time of change and number of a file: while they stay, so does its checksum."""
 _proven: dict[Path, tuple[Signature, str]] = {}
@@ -34,8 +39,27 @@ def is_plain(name: object) -> bool:
 def write_record(folder: Path, facts: Mapping[str, Any], files: Iterable[str]) -> None:
     """Write the record of the files in a folder: the facts, every file's size and checksum, and its own checksum."""
     sums = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in files}
-    record = json.loads(json.dumps({**facts, "files": sums}))  # as it will be read again
-    write_json(folder / RECORD, {**record, "sha256": _digest(record)})
+    write_proven(folder / RECORD, {**facts, "format": FORMAT, "files": sums})
+
+
+def write_proven(path: Path, facts: Mapping[str, Any], root: Path | None = None) -> None:
+    """Write a JSON file that tells its own checksum."""
+    content = json.loads(json.dumps(facts))  # as it will be read again
+    write_json(path, {**content, CHECKSUM: _digest(content)}, root)
+
+
+def read_proven(path: Path, root: Path | None = None) -> dict[str, Any]:
+    """Return what `write_proven` wrote; `Damaged` where it is not what was written."""
+    try:
+        found = read_json(path, root)
+    except ValueError as error:
+        raise Damaged(path, str(error.__cause__ or error)) from error
+    if not isinstance(found, dict) or CHECKSUM not in found:
+        raise Damaged(path, "it has no checksums, as files of older versions")
+    content = {key: value for key, value in found.items() if key != CHECKSUM}
+    if found[CHECKSUM] != _digest(content):
+        raise Damaged(path, "its checksum is another one")
+    return content
 
 
 def prove(folder: Path, root: Path) -> dict[str, Any]:
@@ -51,18 +75,14 @@ def prove(folder: Path, root: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = read_json(path)
-    except ValueError as error:
-        raise Damaged(path, str(error.__cause__ or error)) from error
-    files = record.get("files") if isinstance(record, dict) else None
+    record = read_proven(path)
+    if record.get("format") != FORMAT:
+        raise Damaged(path, f"it has format {record.get('format', 1)}, and this version reads format {FORMAT}")
+    files = record.get("files")
     known = files.items() if isinstance(files, dict) else [("", None)]
     if not all(is_plain(name) and isinstance(one, dict) and {"bytes", "sha256"} <= one.keys() for name, one in known):
-        raise Damaged(path, "it has no checksums, as records of older versions")
-    rest = {key: value for key, value in record.items() if key != "sha256"}
-    if record.get("sha256") != _digest(rest):
-        raise Damaged(path, "its checksum is another one")
-    return rest
+        raise Damaged(path, "it does not tell the names, sizes and checksums of its files")
+    return record
 
 
 def _prove_file(path: Path, known: Mapping[str, Any]) -> None:

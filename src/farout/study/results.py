@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from farout.files import present, read_json, write_json
+from farout.files import present, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
-from farout.study.records import is_plain
+from farout.study.records import Damaged, is_plain, read_proven, write_proven
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
 
 PLAN = "plan.json"
-FORMAT = 4
+FORMAT = 5
 CLASSIFIED = "classified"
 """The role of rows that hold a network's classes of the inlier test images."""
 
@@ -85,7 +85,18 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
     facts["notes"] = [*study.notes, *_told(study)]
     facts["fitted"] = fit_lines(study.trials)
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    write_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+    write_proven(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+
+
+def damaged_plan(store: Store) -> list[str]:
+    """Return why the plan that an earlier run has stored is damaged; nothing where it is whole, or there is none."""
+    try:
+        read_proven(store.root / PLAN)
+    except FileNotFoundError:
+        return []
+    except Damaged as error:
+        return [str(error)]
+    return []
 
 
 def _told(study: Study) -> list[str]:
@@ -161,6 +172,10 @@ class Results:
         """The scores of one row."""
         return self.store.scores(row.cell)
 
+    def index(self, row: Row) -> NDArray[np.int64]:
+        """The index that each image of one row has in its own set."""
+        return self.store.column(row.cell, "index")
+
     def labels(self, row: Row) -> NDArray[np.int64]:
         """The labels of the images of one row."""
         return self.store.column(row.cell, "label")
@@ -172,6 +187,29 @@ class Results:
     def attribute(self, row: Row, name: str) -> NDArray[Any]:
         """What is known of the images of one row besides their scores."""
         return self.store.column(row.cell, f"attribute:{name}")
+
+
+def positions(index: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where images are among others of the same set, by the indices of both; an error where one is missing.
+
+    Where an image stands there several times, the first of its kind is found at the first place, and so on.
+    """
+    wanted, keys = (2**31 * one + _repetition(one) for one in (index, among))
+    missing = ~np.isin(wanted, keys)
+    if missing.any():
+        raise ValueError(
+            f"images {index[missing][:5].tolist()} are not among the {len(among):,} they are looked for in"
+        )
+    order = np.argsort(keys)
+    return order[np.searchsorted(keys[order], wanted)]
+
+
+def _repetition(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each value has been there before."""
+    order = np.argsort(values, kind="stable")
+    counts = np.empty(len(values), np.int64)
+    counts[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
+    return counts
 
 
 def shortened(damaged: Sequence[str]) -> list[str]:
@@ -203,12 +241,14 @@ class _Plan(BaseModel):
 
 
 def _read(path: Path) -> _Plan:
-    plan = read_json(path)
-    known = plan.get("format") if isinstance(plan, dict) else None
+    found = read_json(path)
+    known = found.get("format") if isinstance(found, dict) else None
     if type(known) is int and known != FORMAT:
         raise ValueError(f"{path} has format {known}, this version reads format {FORMAT}; run it again")
     try:
-        return _Plan.model_validate(plan)
+        return _Plan.model_validate(read_proven(path))
+    except Damaged as error:
+        raise ValueError(f"{error}; the same run command writes it again") from None
     except ValidationError as error:
         first = error.errors()[0]
         why = f"{'.'.join(map(str, first['loc'])) or 'plan'}: {first['msg']}"

@@ -31,13 +31,11 @@ from farout.files import (
     lock,
     make_folder,
     present,
-    read_json,
     remove_hidden,
     remove_tree,
     whole_folder,
-    write_json,
 )  # fmt: skip
-from farout.study.records import RECORD, Damaged, is_plain, prove, seal, sealed, write_record
+from farout.study.records import RECORD, Damaged, is_plain, prove, read_proven, seal, sealed, write_proven, write_record
 
 Arrays = Mapping[str, NDArray[Any]]
 SCORES = "scores.parquet"
@@ -224,16 +222,15 @@ class Store:
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; it is tried again next time."""
-        write_json(self._failure(cell), facts, self.root)
+        write_proven(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
         """Why a cell failed last time, if it did and that can be read."""
         try:
-            facts = read_json(self._failure(cell), self.root)
-        except (FileNotFoundError, ValueError):
+            facts = read_proven(self._failure(cell), self.root)
+        except (FileNotFoundError, Damaged):
             return None
-        known = isinstance(facts, dict) and all(isinstance(facts.get(key), str) for key in ("traceback", "reason"))
-        return facts if known else None
+        return facts if all(isinstance(facts.get(key), str) for key in ("traceback", "reason")) else None
 
     def _failure(self, cell: str) -> Path:
         return self.root / "failures" / f"{_plain(cell)}.json"

@@ -92,7 +92,7 @@ class Trial:
         if self.inliers.val is None:
             raise ValueError("validation_outliers: are told from the inliers' val split, and these inliers have none")
         for name, images in self.outliers.items():
-            if count := shared(learned.load(), images.load()):
+            if count := shared(learned.preview(), images.preview()):
                 raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:

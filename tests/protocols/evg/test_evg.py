@@ -84,7 +84,7 @@ def test_chains_are_the_first_images_of_the_set(weights):
     assert {c.chains for c in cells} == {50, 40}  # the smaller set has no more
     (cell, *_) = cells
     outliers = farout.load("toy", "test/ood_cls", limit=50)
-    assert torch.equal(cell.images.load().batch(range(50)), outliers.batch(range(50)))
+    assert torch.equal(cell.images.preview().batch(range(50)), outliers.batch(range(50)))
 
 
 def test_standardized_on_validation_scores_or_on_test_ones(weights):

@@ -57,7 +57,7 @@ def test_the_first_outlier_is_searched_by_every_method_and_drawn_over_the_plane(
         cell = entry.cell
         assert isinstance(cell, SearchCell)
         assert (cell.chains, cell.steps, cell.variation.coordinates) == (chains, steps, ("rotation", "scale"))
-        images = cell.images.load()  # type: ignore[union-attr]
+        images = cell.images.preview()  # type: ignore[union-attr]
         assert len(images) == chains
         assert torch.equal(images.batch([0, chains - 1]), first.expand(2, -1, -1, -1))
 

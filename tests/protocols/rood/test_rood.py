@@ -108,7 +108,7 @@ def test_photographs_of_frost_need_frost(tmp_path: Path) -> None:
 
 def test_the_same_images_in_every_setup(study: Any) -> None:
     entries = plan(study(["msp"], images=30, setups={"x": [{"name": "gaussian_noise", "severity": 2}, "flip"]}))
-    clean, _, noisy, flipped = (entry.cell.images.load() for entry in entries)
+    clean, _, noisy, flipped = (entry.cell.images.preview() for entry in entries)
     assert len(clean) == len(noisy) == len(flipped) == 30
     assert torch.equal(flipped.batch(range(30)), clean.batch(range(30)).flip(3))
     whole = farout.load("toy", limit=200)
@@ -121,7 +121,7 @@ def test_the_same_images_in_every_setup(study: Any) -> None:
 
 
 def test_classes_are_balanced(study: Any) -> None:
-    clean = plan(study(["msp"], images=30))[0].cell.images.load()
+    clean = plan(study(["msp"], images=30))[0].cell.images.preview()
     assert sorted(np.bincount(clean.labels)) == [7, 7, 8, 8]
 
 
@@ -135,9 +135,9 @@ def test_one_class_detectors_are_fitted_on_their_class_alone(study: Any) -> None
     for label, entry in enumerate(clean):
         fit = entry.cell.subject.fit
         expected = whole.subset(np.flatnonzero(whole.labels == label))
-        assert torch.equal(fit.train.load().batch(range(9)), expected.batch(range(9)))
+        assert torch.equal(fit.train.preview().batch(range(9)), expected.batch(range(9)))
         assert fit.val is None  # it learns nothing from validation images
-        assert len(entry.cell.images.load()) == 200  # all classes are scored: the others are its outliers
+        assert len(entry.cell.images.preview()) == 200  # all classes are scored: the others are its outliers
 
 
 def test_all_classes_and_detectors_share_one_pass_over_every_shift(study: Any) -> None:
@@ -159,8 +159,8 @@ def test_detectors_that_read_images_score_their_class_alone(study: Any, monkeypa
     monkeypatch.setitem(catalog._makers, "Mine", Mine)
     entries = plan(study(["Mine"], one_class=True, setups={"x": ["flip"]}))
     for entry in shifted(entries):
-        assert set(entry.cell.images.load().labels) == {int(entry.tags["label"])}
-        assert set(entry.cell.subject.splits["train"].load().labels) == {int(entry.tags["label"])}
+        assert set(entry.cell.images.preview().labels) == {int(entry.tags["label"])}
+        assert set(entry.cell.subject.splits["train"].preview().labels) == {int(entry.tags["label"])}
 
 
 def test_detectors_that_read_images_are_fitted_once_for_each_class(study: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +340,7 @@ def test_images_that_come_corrupted_are_left_out(weights: str) -> None:
         "detectors": ["msp"],
         "protocols": [{"name": "rood", "setups": {"x": ["flip"]}}],
     }
-    inliers, outliers, flipped = (e.cell.images.load() for e in plan(from_spec(StudySpec.model_validate(spec))))
+    inliers, outliers, flipped = (e.cell.images.preview() for e in plan(from_spec(StudySpec.model_validate(spec))))
     for images, whole in (
         (inliers, farout.load("shapes", limit=200)),
         (outliers, farout.load("shapes", "test/ood_hue")),

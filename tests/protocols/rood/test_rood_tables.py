@@ -286,7 +286,7 @@ def written(root: Path, seeds: dict[str, dict[str, np.ndarray]], setup: str = "t
             entries.append(Entry("rood", cell, tags))
             if name in sets:
                 pictures = {"highest": np.arange(2), "highest_images": np.zeros((2, 4, 4, 3), np.uint8)}
-                files = {"scores.parquet": score_table({"score": sets[name]})}
+                files = {"scores.parquet": score_table({"index": np.arange(len(sets[name])), "score": sets[name]})}
                 store.write(cell.id, {}, {**files, "examples.safetensors": array_file(pictures)})
     test = LiveImages(farout.ImageSet.from_arrays(np.zeros((1, 8, 8, 3), np.uint8)))
     study = Study("written", [Trial(0, Inliers(None, None, test), {})], [ProtocolSpec(name="rood")], "quick")

@@ -411,7 +411,7 @@ def test_the_side_of_a_trained_network_is_part_of_its_identity():
 
 def test_some_images_keep_the_share_of_every_class():
     images = ImageSet.from_arrays(np.zeros((8000, 2, 2), np.uint8), np.arange(8000) % 4)
-    counts = np.bincount(SomeImages(LiveImages(images), 2000).load().labels)
+    counts = np.bincount(SomeImages(LiveImages(images), 2000).preview().labels)
     assert counts.sum() == 2000
     assert (abs(counts - 500) < 5 * 500**0.5).all()
 

@@ -53,8 +53,7 @@ def _adaptive(found: Evaded, test: Test) -> Line:
     """Test images under an attack on the classifier alone, and under one on both."""
     line: Line = {}
     if usual := _usual(found, test):
-        same = np.zeros(len(usual.outliers), bool)
-        same[test.within(len(same))] = True
+        same = np.isin(usual.index, test.index)
         line |= {"before_by": usual.attack, **_renamed(detected(usual, same), "before", "accepted_before")}
     line |= _renamed(detected(test, np.ones(len(test.outliers), bool)), "auroc", "accepted")
     correct = np.asarray(found.results.attribute(test.row, "clean_correct"))

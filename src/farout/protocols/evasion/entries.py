@@ -60,7 +60,7 @@ def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[s
 def _total(images: ImageSource) -> int:
     """Count the images there are, also where the study takes the first of them only."""
     if isinstance(images, NamedImages) and images.spec.limit is not None:
-        return len(NamedImages(images.spec.model_copy(update={"limit": None})).load())
+        return len(NamedImages(images.spec.model_copy(update={"limit": None})).preview())
     return images.about.total
 
 
@@ -123,11 +123,10 @@ class Plan:
         """Every detector's own examples, which it alone judges."""
         for subject in self.subjects:
             if network := self.networks.get(subject.network):
-                pool = self._some(self.effort.images)
-                images = some(pool, self.effort.adaptive)
+                images = some(self._some(self.effort.images), self.effort.adaptive)
                 cell = AttackCell(attack, images, network, subject, self.trial.seed)
                 tags = effort_tags(cell, EFFORT["full"].adaptive, self.trial.inliers.test)
-                yield from self._own(label, attack, cell, pool=str(pool.about.total), **tags)
+                yield from self._own(label, attack, cell, **tags)
 
     def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
         """Outliers that every detector shall take for inliers."""
@@ -152,6 +151,6 @@ class Plan:
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what = dict.fromkeys(("outliers", "attack", "made_on", "level", "pool", *EFFORT_TAGS), "")
+        what = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
         what["rounded"] = "8 bits" if self.protocol.rounded else ""
         return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})

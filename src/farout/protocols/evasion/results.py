@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from farout import rng
 from farout.protocols.shared.pairs import Array
-from farout.study.results import Results, Row
+from farout.study.results import Results, Row, positions
 
 
 class Who(NamedTuple):
@@ -90,13 +89,13 @@ class Test:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """Which inliers were attacked."""
-        pool = int(self.row.tags["pool"] or len(self.outliers))
-        return rng.some(len(self.inliers), pool)[self.within(pool)]
+        """Positions of the attacked images, as they were, among the inliers."""
+        return positions(self.index, self.results.index(self.inlier_row))
 
-    def within(self, pool: int) -> NDArray[np.int64]:
-        """The places of the attacked images among so many that were attacked on the classifier."""
-        return rng.some(pool, len(self.outliers))
+    @cached_property
+    def index(self) -> NDArray[np.int64]:
+        """Index of every attacked image in its own set."""
+        return self.results.index(self.row)
 
     @cached_property
     def successful(self) -> NDArray[np.bool_]:

@@ -67,7 +67,8 @@ def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) 
         if "first_bases" not in kept:
             continue
         if not strips:
-            strips.append(Strip("original", kept["first_bases"], [f"image {place}" for place in kept["first"]]))
+            index = one.column("index")
+            strips.append(Strip("original", kept["first_bases"], [f"image {index[place]}" for place in kept["first"]]))
         strips.append(Strip(label, kept["first_images"], _ranks(one, kept["first"], varied=True)))
     caption = "The first outliers, not the worst: on top as they are, below as they were found against each detector. "
     title = f"The same outliers against every detector, {where}"

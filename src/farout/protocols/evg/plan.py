@@ -117,5 +117,5 @@ class Evg(Protocol):
         for images in (trial.inliers.test, *trial.outliers.values()) if suited.conditional else ():
             if not images.about.total:
                 raise ValueError(f"a search varies images, and {images.about.name} has none")
-            suited.base(trial.stressed(images, None).load(), [0])
+            suited.base(trial.stressed(images, None).preview(), [0])
         return suited

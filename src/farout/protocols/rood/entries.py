@@ -99,7 +99,8 @@ class _Plan:
 
     @cached_property
     def _classes(self) -> dict[int, str]:
-        return one_class_names(self.trial.inliers.test.load(), self._some(self.test).load(), self._train.load())
+        sources = (self.trial.inliers.test, self._some(self.test), self._train)
+        return one_class_names(*(source.preview() for source in sources))
 
     @property
     def _train(self) -> ImageSource:

@@ -81,7 +81,7 @@ class Rood(Protocol):
         if reason := no_one_class(alone, others):
             return reason
         if alone:
-            test = trial.inliers.test.load()
+            test = trial.inliers.test.preview()
             if test.labels is None or len(np.unique(test.labels)) < 2:
                 return f"one_class needs test images of at least two classes, {test.name} has none or one"
             if trial.inliers.train is None or not trial.inliers.train.about.labelled:

@@ -14,7 +14,7 @@ import numpy as np
 
 from farout.data.arrays import OUTLIER
 from farout.protocols.shared.pairs import Array
-from farout.study.results import Results, Row
+from farout.study.results import Results, Row, positions
 
 UNSHIFTED = "U"
 """The setup without shifts."""
@@ -76,21 +76,23 @@ class Scores:
     def __init__(self, test: Test) -> None:
         self.results, scores = test.results, test.results.scores(test.clean)
         own, label = self.results.known(test.clean, OUTLIER), test.clean.tags["label"]
-        self.mine = self.results.labels(test.clean) == int(label) if label else np.ones(len(scores), bool)
-        self.defective = np.zeros(len(scores), bool) if own is None else own.astype(bool)
-        self.inliers: Array = scores[self.mine & ~self.defective]
-        there = np.flatnonzero(~self.mine if own is None else self.mine & self.defective)
-        self.outliers: Array = self.results.scores(test.others) if test.others else scores[there]
-        places = np.arange(len(scores), len(scores) + len(self.outliers)) if test.others else there
-        self.places = np.concatenate([np.flatnonzero(self.mine & ~self.defective), places])
+        mine = self.results.labels(test.clean) == int(label) if label else np.ones(len(scores), bool)
+        defective = np.zeros(len(scores), bool) if own is None else own.astype(bool)
+        inliers = np.flatnonzero(mine & ~defective)
+        outliers = np.flatnonzero(~mine if own is None else mine & defective)
+        self.inliers: Array = scores[inliers]
+        self.index = self.results.index(test.clean)[inliers]
+        """Index of every inlier in its own set."""
+        self.outliers: Array = self.results.scores(test.others) if test.others else scores[outliers]
+        if test.others:
+            outliers = np.arange(len(scores), len(scores) + len(self.outliers))
+        self.places = np.concatenate([inliers, outliers])
         """Of the inliers and then the outliers, among the `total` images of tests whose mean is taken."""
         self.total = len(scores) + (len(self.outliers) if test.others else 0)
 
     def shifted(self, row: Row) -> Array:
         """The scores of the inliers' copies; a row has them alone, or among those of the other classes' inliers."""
-        values: Array = self.results.scores(row)
-        mine = self.mine[~self.defective]
-        return np.asarray(values[mine] if len(values) == len(mine) else values)
+        return self.results.scores(row)[positions(self.index, self.results.index(row))]
 
 
 @dataclass(frozen=True)

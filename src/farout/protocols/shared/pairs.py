@@ -110,7 +110,8 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
     pair = found[largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
-    words = [f"image {place}" for place in alarms["highest"][:SHOWN]]
+    index = results.index(pair.inlier_row)
+    words = [f"image {index[place]}" for place in alarms["highest"][:SHOWN]]
     title = f"inliers: the least normal to {_called(pair, several)}"
     strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
     caption = (

@@ -81,7 +81,7 @@ class AttackCell(Cell):
         if self.network is None:
             return None
         images = self.images.about.name
-        classes, labels = self.network.preview().classes, self.images.load().labels
+        classes, labels = self.network.preview().classes, self.images.preview().labels
         if reason := self.attack.unsuited(self.images.about.shape, classes):
             return f"{reason} ({images} on {self.network.label})"
         if labels is None:
@@ -164,7 +164,7 @@ class AttackJob(SingleJob[AttackCell]):
         columns = {name: self.found.column(name).numpy() for name in JUDGED}
         images = self.found.column("images").numpy()
         files = {
-            "scores.parquet": score_table({"index": np.arange(len(images)), **columns}),
+            "scores.parquet": score_table({"index": self.images.index, **columns}),
             IMAGES: lambda path: _save(path, images),
             "examples.safetensors": array_file(self._examples(columns["success"], columns["clean_correct"])),
         }

@@ -46,7 +46,7 @@ class AttentionCell(Cell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return (self.attack,)
+        return self.images.requires
 
     @property
     def title(self) -> str:
@@ -104,7 +104,7 @@ class AttentionJob(SingleJob[AttentionCell]):
         return set(COLUMNS) <= results.keys()
 
     def record(self) -> Record:
-        columns = {"index": np.arange(len(self.before)), **self.columns}
+        columns = {"index": self.before.index, **self.columns}
         columns |= {name: self.after.attributes[name] for name in ("clean_correct", "success")}
         files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples())}
         return Record({"images": len(self.before)}, files)

@@ -53,19 +53,23 @@ class FitCell(Cell):
 
     @cached_property
     def identity(self) -> Any:
-        fits = self.detector.fits_on
-        splits = {"train": self.train if fits == "train" else None, "val": self.val}
         return {
             "kind": "fit",
             "version": 1,
             "network": self.network.identity(),
             "detector": self.detector.identity(),
-            **{split: source and source.about.fingerprint for split, source in splits.items()},
+            **{split: source and source.about.fingerprint for split, source in self._seen.items()},
         }
 
     @property
+    def _seen(self) -> dict[str, ImageSource | None]:
+        """The splits that pass the network."""
+        return {"train": self.train if self.detector.fits_on == "train" else None, "val": self.val}
+
+    @property
     def requires(self) -> tuple[Cell, ...]:
-        return self.network.requires
+        splits = (need for source in self._seen.values() if source for need in source.requires)
+        return (*self.network.requires, *splits)
 
     @property
     def group(self) -> str:

@@ -53,7 +53,8 @@ class LookCell(FitCell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return (*self.network.requires, self.first)
+        splits = (need for source in self.sources.values() for need in source.requires)
+        return (*self.network.requires, *splits, self.first)
 
     @property
     def group(self) -> str:

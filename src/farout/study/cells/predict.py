@@ -116,7 +116,7 @@ class PredictCell(Cell):
 
     def record(self, found: NDArray[np.float64], images: ImageSet) -> Record:
         """The classes, beside the labels where there are some."""
-        columns: Arrays = {"index": np.arange(len(found)), "prediction": found.astype(np.int64)}
+        columns: Arrays = {"index": images.index, "prediction": found.astype(np.int64)}
         if images.labels is not None:
             columns["label"] = images.labels
         return Record({"images": len(found)}, {"scores.parquet": score_table(columns)})

@@ -72,7 +72,7 @@ class ScoreCell(Cell):
     def record(self, scores: NDArray[np.float64], images: ImageSet) -> Record:
         """The scores with what is known of the images; and the images at both ends."""
         (scores,) = finite({self.subject.label: scores}, images.name).values()
-        columns: Arrays = {"index": np.arange(len(scores)), "score": scores}
+        columns: Arrays = {"index": images.index, "score": scores}
         if images.labels is not None:
             columns["label"] = images.labels
         columns |= {f"attribute:{name}": values for name, values in images.attributes.items()}

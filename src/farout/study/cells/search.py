@@ -217,11 +217,15 @@ class SearchJob(SingleJob[SearchCell]):
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in LATENTS}
         arrays["queries"] = np.array(self.marks)
         files = {
-            "scores.parquet": score_table({"index": np.arange(self.cell.chains), **columns}),
+            "scores.parquet": score_table({"index": self._index(), **columns}),
             FOUND: array_file(arrays),
             "examples.safetensors": array_file(self._examples(columns["score"], arrays["latents"])),
         }
         return Record({"chains": self.cell.chains, "queries": self.cell.queries}, files)
+
+    def _index(self) -> NDArray[np.int64]:
+        """The index of every chain's base in its own set; chains without one are counted."""
+        return np.arange(self.cell.chains) if self.images is None else self.images.index
 
     def _examples(self, scores: NDArray[np.float64], latents: NDArray[np.float32]) -> Arrays:
         """What was found with the lowest scores, and by the first chains, which are the same for every detector."""

@@ -53,6 +53,10 @@ class TrainCell(Cell):
         return {**self.spec.train.model_dump(), "seed": self.seed}
 
     @property
+    def requires(self) -> tuple[Cell, ...]:
+        return (*self.train.requires, *self.val.requires)
+
+    @property
     def group(self) -> str:
         return self.id
 
@@ -99,7 +103,7 @@ class TrainJob(SingleJob[TrainCell]):
     """Trains, then hands over the weights and how the training went."""
 
     def __init__(self, cell: TrainCell, store: Store, device: torch.device, work: str) -> None:
-        self.cell, self.device = cell, device
+        self.cell, self.store, self.device = cell, store, device
         self.checkpoint = store.scratch(work) / "checkpoint.safetensors"
         self.results: Arrays = {}
 
@@ -113,7 +117,7 @@ class TrainJob(SingleJob[TrainCell]):
 
         cell, network = self.cell, self.cell.untrained()
         history = train(
-            network, cell.train.load(), cell.val.load(), **cell.recipe,
+            network, cell.train.open(self.store), cell.val.open(self.store), **cell.recipe,
             device=self.device, checkpoint=self.checkpoint, progress=report,
         )  # fmt: skip
         progress(chunk.stop - seen)

@@ -7,14 +7,15 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
 from farout.identity import digest
 from farout.study.cells.attack import IMAGES, JUDGED, AttackCell
 from farout.study.cells.cell import Cell
-from farout.study.sources.images import About, ImageSource
+from farout.study.pending import PendingSet
+from farout.study.sources.images import ImageSource
 from farout.study.store import Store
 from farout.tensors import places
 
@@ -33,43 +34,40 @@ class AttackedImages(ImageSource):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return (self.attack,)
+        return (*self.attack.images.requires, self.attack)
 
-    @cached_property
-    def about(self) -> About:
-        of = self.attack.images.about
-        name = f"{of.name} attacked on {self.attack.on} by {self.attack.attack.label}"
-        name += " in 8 bits" if self.rounded else ""
-        print_ = digest(["attacked", self.attack.id, self.rounded])
-        return About(name, print_, of.total, of.shape, of.classes, of.labelled)
+    def preview(self) -> ImageSet:
+        return AttackedSet(self, self.attack.images.preview())
 
-    def load(self) -> ImageSet:
-        raise RuntimeError("these images are there only once the attack has run: use open(store)")
-
-    def open(self, store: Store) -> ImageSet:
-        return AttackedSet(self, store)
+    def _open(self, store: Store) -> ImageSet:
+        images = AttackedSet(self, self.attack.images.open(store))
+        images.read(store)
+        return images
 
 
-class AttackedSet(ImageSet):
-    """Attacked images, read from the store when they are asked for."""
+class AttackedSet(PendingSet):
+    """Attacked images, read from the store when they are asked for; each keeps the label of the image it was."""
 
-    def __init__(self, source: AttackedImages, store: Store) -> None:
-        clean, cell = source.attack.images.open(store), source.attack.id
-        self.name, self.shape, self._print = source.about.name, source.about.shape, source.about.fingerprint
+    def __init__(self, source: AttackedImages, clean: ImageSet) -> None:
+        self.attack, self._rounded = source.attack, source.rounded
+        name = f"{clean.name} attacked on {self.attack.on} by {self.attack.attack.label}"
+        name += " in 8 bits" if self._rounded else ""
+        fingerprint = digest(["attacked", self.attack.id, self._rounded])
+        super().__init__(name, fingerprint, len(clean), clean.shape, clean)
         self.labels, self.classes = clean.labels, clean.classes
-        self.attributes = {name: store.column(cell, name) for name in JUDGED}
-        if source.rounded:
-            known = self.attributes
-            self.attributes = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
-        self._images = np.load(store.file(cell, IMAGES), mmap_mode="r")
-        self._rounded = source.rounded
+        self.attributes = {name: values for name, values in clean.attributes.items() if name not in JUDGED}
+        self._images: NDArray[np.float32] | None = None
 
-    def __len__(self) -> int:
-        return len(self._images)
+    def read(self, store: Store) -> None:
+        """Find the images in the store, and what became of each as attributes."""
+        known = {name: store.column(self.attack.id, name) for name in JUDGED}
+        if self._rounded:
+            known = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
+        self.attributes = {**self.attributes, **known}
+        self._images = np.load(store.file(self.attack.id, IMAGES), mmap_mode="r")
 
     def batch(self, indices: ArrayLike) -> Tensor:
+        if self._images is None:
+            return super().batch(indices)
         images = torch.from_numpy(self._images[places(indices, len(self))])
         return images.mul(255).round_().div_(255) if self._rounded else images
-
-    def _fingerprint(self) -> str:
-        return self._print

@@ -13,7 +13,8 @@ from farout.core import ImageSet
 from farout.identity import digest
 from farout.study.cells.cell import Cell
 from farout.study.cells.search import FOUND, SearchCell
-from farout.study.sources.images import About, ImageSource
+from farout.study.pending import PendingSet
+from farout.study.sources.images import ImageSource
 from farout.study.store import Store
 from farout.tensors import places
 
@@ -31,40 +32,33 @@ class FoundImages(ImageSource):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return (self.search,)
+        return (*(self.search.images.requires if self.search.images else ()), self.search)
 
-    @cached_property
-    def about(self) -> About:
-        of = f"{self.search.images.about.name} as found" if self.search.images else "what was found"
-        name = (
-            f"{of} in {self.search.variation.label} against {self.search.subject.label} by {self.search.search.label}"
-        )
-        return About(name, digest(["found", self.search.id]), self.search.chains, self.shape, (), False)
+    def preview(self) -> ImageSet:
+        return FoundSet(self, self.search.images.preview() if self.search.images else None)
 
-    def load(self) -> ImageSet:
-        raise RuntimeError("these images are there only once the search has run: use open(store)")
-
-    def open(self, store: Store) -> ImageSet:
-        return FoundSet(self, store)
+    def _open(self, store: Store) -> ImageSet:
+        images = FoundSet(self, self.search.images.open(store) if self.search.images else None)
+        images.read(store)
+        return images
 
 
-class FoundSet(ImageSet):
-    """The latents that a search has kept, decoded when they are asked for."""
+class FoundSet(PendingSet):
+    """The latents that a search has kept, decoded when they are asked for; they have no labels."""
 
-    labels = None
+    def __init__(self, source: FoundImages, bases: ImageSet | None) -> None:
+        self.search = search = source.search
+        of = "what was found" if bases is None else f"{bases.name} as found"
+        name = f"{of} in {search.variation.label} against {search.subject.label} by {search.search.label}"
+        super().__init__(name, digest(["found", search.id]), search.chains, source.shape, bases)
+        self._latents: Tensor | None = None
 
-    def __init__(self, source: FoundImages, store: Store) -> None:
-        self.name, self.shape = source.about.name, source.shape
-        self._cell, self._print = source.search, source.about.fingerprint
-        self._images = source.search.images.open(store) if source.search.images else None
-        self._latents = torch.from_numpy(store.arrays(source.search.id, FOUND)["latents"])
-
-    def __len__(self) -> int:
-        return len(self._latents)
+    def read(self, store: Store) -> None:
+        """Find the latents in the store."""
+        self._latents = torch.from_numpy(store.arrays(self.search.id, FOUND)["latents"])
 
     def batch(self, indices: ArrayLike) -> Tensor:
+        if self._latents is None:
+            return super().batch(indices)
         chosen = places(indices, len(self))
-        return self._cell.decode(self._images, chosen, self._latents[torch.from_numpy(chosen)])
-
-    def _fingerprint(self) -> str:
-        return self._print
+        return self.search.decode(self._base, chosen, self._latents[torch.from_numpy(chosen)])

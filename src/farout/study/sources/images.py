@@ -41,25 +41,29 @@ class ImageSource(ABC):
     """May it travel to another process?"""
 
     @abstractmethod
-    def load(self) -> ImageSet:
-        """The images."""
+    def preview(self) -> ImageSet:
+        """The image set as far as it is there before the run: of images that a cell makes, all but the pixels."""
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        """The cells that must be there before the images can be had."""
+        """The cells that must be there before the images can be opened."""
         return ()
 
     def open(self, store: Store) -> ImageSet:
         """The images, for work that was planned from `about`; an error where they have changed since."""
-        images = self.load()
+        images = self._open(store)
         if images.fingerprint != self.about.fingerprint:
             raise RuntimeError(f"{images.name} has changed since the run was planned; run again")
         return images
 
+    def _open(self, store: Store) -> ImageSet:
+        """The images as they are now."""
+        return self.preview()
+
     @cached_property
     def about(self) -> About:
         """What plans need to know of the images; it is found out once and travels along."""
-        images = self.load()
+        images = self.preview()
         return About(
             images.name, images.fingerprint, len(images), images.shape, images.classes, images.labels is not None
         )
@@ -71,7 +75,7 @@ class NamedImages(ImageSource):
 
     spec: DataSpec
 
-    def load(self) -> ImageSet:
+    def preview(self) -> ImageSet:
         return _load(self.spec.model_dump_json())
 
 
@@ -88,19 +92,37 @@ class LiveImages(ImageSource):
     images: ImageSet
     portable = False
 
-    def load(self) -> ImageSet:
+    def preview(self) -> ImageSet:
         return self.images
 
 
 @dataclass(frozen=True)
 class DerivedImages(ImageSource):
-    """Images made from those of another source."""
+    """Images made from those of another source.
+
+    `derive` sees the preview when work is planned and the images when it is done: what it selects by, labels and
+    attributes, must be known before the run.
+    """
 
     source: ImageSource
+
+    @abstractmethod
+    def derive(self, images: ImageSet) -> ImageSet:
+        """The set made from the other source's."""
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
         return self.source.portable
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.source.requires
+
+    def preview(self) -> ImageSet:
+        return self.derive(self.source.preview())
+
+    def _open(self, store: Store) -> ImageSet:
+        return self.derive(self.source._open(store))
 
 
 @dataclass(frozen=True)
@@ -109,8 +131,7 @@ class SomeImages(DerivedImages):
 
     count: int
 
-    def load(self) -> ImageSet:
-        images = self.source.load()
+    def derive(self, images: ImageSet) -> ImageSet:
         return images if len(images) <= self.count else images.subset(rng.some(len(images), self.count))
 
 
@@ -125,8 +146,8 @@ class FirstImages(DerivedImages):
 
     count: int
 
-    def load(self) -> ImageSet:
-        return self.source.load().limit(self.count)
+    def derive(self, images: ImageSet) -> ImageSet:
+        return images.limit(self.count)
 
 
 @dataclass(frozen=True)
@@ -135,8 +156,8 @@ class RepeatedImages(DerivedImages):
 
     count: int
 
-    def load(self) -> ImageSet:
-        return self.source.load().subset(np.zeros(self.count, np.int64))
+    def derive(self, images: ImageSet) -> ImageSet:
+        return images.subset(np.zeros(self.count, np.int64))
 
 
 @dataclass(frozen=True)
@@ -145,8 +166,8 @@ class CutImages(DerivedImages):
 
     validation: bool
 
-    def load(self) -> ImageSet:
-        return divide(self.source.load(), "val" if self.validation else "train")
+    def derive(self, images: ImageSet) -> ImageSet:
+        return divide(images, "val" if self.validation else "train")
 
 
 @dataclass(frozen=True)
@@ -155,8 +176,8 @@ class MatchedImages(DerivedImages):
 
     shape: tuple[int, int, int]
 
-    def load(self) -> ImageSet:
-        return match(self.source.load(), self.shape)
+    def derive(self, images: ImageSet) -> ImageSet:
+        return match(images, self.shape)
 
 
 @dataclass(frozen=True)
@@ -166,16 +187,15 @@ class ShiftedImages(DerivedImages):
     shift: Shift
     seed: int
 
-    def load(self) -> ImageSet:
-        return Shifted(self.source.load(), self.shift, self.seed)
+    def derive(self, images: ImageSet) -> ImageSet:
+        return Shifted(images, self.shift, self.seed)
 
 
 @dataclass(frozen=True)
 class UncorruptedImages(DerivedImages):
     """Images of another source without those that come corrupted, as some of SHAPES and CHARS do."""
 
-    def load(self) -> ImageSet:
-        images = self.source.load()
+    def derive(self, images: ImageSet) -> ImageSet:
         severity = images.attributes.get("severity")
         return images if severity is None or not severity.any() else images.subset(np.flatnonzero(severity == 0))
 
@@ -184,8 +204,7 @@ class UncorruptedImages(DerivedImages):
 class SoundImages(DerivedImages):
     """Images of another source without those that are outliers to their own class."""
 
-    def load(self) -> ImageSet:
-        images = self.source.load()
+    def derive(self, images: ImageSet) -> ImageSet:
         outlier = images.attributes.get(OUTLIER)
         return images if outlier is None else images.subset(np.flatnonzero(outlier == 0))
 
@@ -197,8 +216,7 @@ class BalancedImages(DerivedImages):
 
     count: int
 
-    def load(self) -> ImageSet:
-        images = self.source.load()
+    def derive(self, images: ImageSet) -> ImageSet:
         if len(images) <= self.count:
             return images
         labels = np.zeros(len(images), np.int64) if images.labels is None else images.labels
@@ -211,8 +229,7 @@ class ClassImages(DerivedImages):
 
     label: int
 
-    def load(self) -> ImageSet:
-        images = self.source.load()
+    def derive(self, images: ImageSet) -> ImageSet:
         if images.labels is None:
             raise ValueError(f"the images of {images.name} have no labels to choose one class by")
         return images.subset(np.flatnonzero(images.labels == self.label))

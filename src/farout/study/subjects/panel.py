@@ -60,7 +60,7 @@ class PanelSubject(Subject):
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         told = []
         if record := self.panel.tuned.get(self.label):
-            told.append(tuned.note(self.label, record, inliers.load(), _loaded(outliers)))
+            told.append(tuned.note(self.label, record, inliers.preview(), _loaded(outliers)))
         if learned := self.panel.learned.get(self.label):
             told.append(supervision.note(self.label, learned, _loaded(outliers)))
         return told

@@ -79,7 +79,7 @@ class PostHocSubject(Subject):
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         if self.fit.learns_from is None:
             return []
-        return [supervision.note(self.label, Images.of(self.fit.learns_from.load()), _loaded(outliers))]
+        return [supervision.note(self.label, Images.of(self.fit.learns_from.preview()), _loaded(outliers))]
 
     @property
     def classifier(self) -> NetworkSource | None:

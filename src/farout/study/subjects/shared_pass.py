@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
-    return {name: source.load() for name, source in sources.items()}
+    return {name: source.preview() for name, source in sources.items()}
 
 
 def shared_pass(network: Network, panels: list[Panel | str]) -> Score:
