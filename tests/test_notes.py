@@ -15,6 +15,7 @@ from torch import nn
 import farout
 from farout import ImageSet, Panel
 from farout.detectors import KNN
+from farout.protocols.document import document
 from farout.report.html import render
 from farout.report.tables import text
 from farout.study.results import FORMAT, PLAN, Results, write_plan
@@ -52,7 +53,7 @@ def test_a_tuned_detector_says_so(panel: Panel, tmp_path: Path) -> None:
     expected = f"knn: k={k}, {RECORD}"
     assert result.notes == [expected]
     assert f"note: {expected}\n" in repr(result)
-    assert f'<p class="facts">{html.escape(expected)}.</p>' in render(result.results)
+    assert f'<p class="facts">{html.escape(expected)}.</p>' in render(result.document)
     assert json.loads((tmp_path / PLAN).read_text())["notes"] == [expected]
 
 
@@ -84,13 +85,13 @@ def test_the_record_is_no_part_of_a_results_identity(panel: Panel, tmp_path: Pat
 def test_notes_of_a_study_are_shown_and_escaped(tmp_path: Path) -> None:
     before = write_run(tmp_path, {("net", "0", "a"): {INLIERS: np.arange(30.0), "far": np.arange(9.0, 39.0)}})
     assert before.notes == []
-    assert "note:" not in text(before)
+    assert "note:" not in text(document(before))
     study = Study("noted", [], [ProtocolSpec(name="clean")], "quick", notes=["<b>mind</b> the gap", "and this"])
     write_plan(Store(tmp_path), study, [])
     results = Results(tmp_path)
     assert results.notes == ["<b>mind</b> the gap", "and this"]
-    assert text(results).splitlines()[1:3] == ["note: <b>mind</b> the gap", "note: and this"]
-    page = render(results)
+    assert text(document(results)).splitlines()[1:3] == ["note: <b>mind</b> the gap", "note: and this"]
+    page = render(document(results))
     assert "&lt;b&gt;mind&lt;/b&gt; the gap." in page
     assert "<b>mind" not in page
 

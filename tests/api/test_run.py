@@ -95,7 +95,7 @@ def test_the_report_is_written_where_asked(study: Path, tmp_path: Path) -> None:
     path = result.report(str(tmp_path / "page.html"))
     assert path == tmp_path / "page.html"
     source = path.read_text(encoding="utf-8")
-    assert source == render(result.results)
+    assert source == render(result.document)
     assert "toy:ood_cls" in source
     assert (tmp_path / "page_tables" / "clean.tex").is_file()
     assert result.report(tmp_path / "folder") == tmp_path / "folder" / "report.html"
@@ -108,7 +108,7 @@ def test_a_notebook_shows_the_report_in_a_frame_of_its_own(study: Path, tmp_path
     content, _, tail = rest.partition('"')
     assert head == "<iframe sandbox "
     assert tail.endswith("></iframe>")
-    assert html.unescape(content) == render(result.results)
+    assert html.unescape(content) == render(result.document)
 
 
 def test_without_a_folder_results_live_as_long_as_the_result(study: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_detector_that_fails_leaves_the_others_be(
     assert result.table().equals(whole.table())
     failed = "4 of 9 results are missing, 4 of them failed:\n  broken on lenet: ValueError: no <light> in here"
     assert failed in repr(result)
-    report = render(result.results)
+    report = render(result.document)
     assert "ValueError: no &lt;light&gt; in here" in report
     assert "in fit\n" in report  # the traceback of the fit itself, not only that it failed
     assert "no <light>" not in report

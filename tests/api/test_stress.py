@@ -113,7 +113,7 @@ def test_every_figure_is_that_of_the_scores(tmp_path: Path) -> None:
         assert line["aupr_in"] == metrics.aupr(x, y, positive="inlier")
         assert (line["network"], line["seed"], line["detector"], line["p_vs_best"]) == ("", "0", "Bright", 1.0)
     path = result.report(tmp_path / "page.html")
-    assert path.read_text(encoding="utf-8") == render(result.results)
+    assert path.read_text(encoding="utf-8") == render(result.document)
 
 
 def test_an_npz_file_and_a_folder_are_image_sets(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_bad_answer_is_a_failure_that_everybody_sees(answer: str, said: str) -
     assert f"Bad: {said}" in [re.sub(place, "", why) for why in result.outcome.failed.values()]
     assert f"  Bad: {said}\n" in re.sub(place, "", f"{result!r}\n")
     assert "2 of 2 results are missing, 2 of them failed:" in repr(result)
-    assert html.escape(said).replace("&#x27;", "&#39;") in re.sub(place, "", render(result.results))
+    assert html.escape(said).replace("&#x27;", "&#39;") in re.sub(place, "", render(result.document))
     with pytest.raises(ValueError, match="there is no table, for want of results"):
         result.table()
 
@@ -430,7 +430,7 @@ def test_names_that_look_like_markup_do_no_harm(monkeypatch: pytest.MonkeyPatch)
     sets = [pictures(number, 9, name) for number, name in enumerate(names)]
     result = stress(Bright(), INLIERS, sets)
     assert result.table()["outliers"].tolist() == list(names)
-    assert render(result.results).count("<b>") == 3  # those of the head: budget, protocols, results
+    assert render(result.document).count("<b>") == 3  # those of the head: budget, protocols, results
 
 
 def test_images_of_another_shape_are_brought_to_the_inliers() -> None:

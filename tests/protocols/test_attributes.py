@@ -13,7 +13,8 @@ import farout
 from farout import metrics
 from farout.data.scenes.worlds import ATTRIBUTES
 from farout.protocols import Attributes, plan
-from farout.protocols.summary import HeatMap, Histograms, Summary
+from farout.protocols.document import document
+from farout.report.content import HeatMap, Histograms, Summary
 from farout.report.html import render
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
@@ -131,20 +132,20 @@ def test_of_one_seed_the_best_is_marked_and_what_cannot_be_told_from_it(tmp_path
     outcomes = {subject: scores(subject) for subject in subjects}
     results = write_run(tmp_path, outcomes, protocol="attributes", attributes=severities)
     overview = Attributes.summarise(results).tables[0]
-    assert overview.marks is not None
+    columns = {column.name: column for column in overview.marks}
     for scenario in ("hue", "class"):
         clean = {subject[2]: parts(subject, scenario, False) for subject in subjects}
         first, second = sorted(clean, key=lambda name: -metrics.auroc(*clean[name]))
         tied = metrics.paired_test(*clean[first], *clean[second]).p_value >= 0.05
-        marks = dict(zip(overview.frame["detector"], overview.marks[scenario], strict=True))
+        marks = dict(zip(overview.frame["detector"], overview.marks[columns[scenario]], strict=True))
         assert marks == {first: "best", second: "tied" if tied else ""}
 
 
 def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
     curves = figure(shown, "densities_m_1_clean").panels["b"]
     inliers, outliers = parts(("m", "1", "b"), "class", False)
-    assert curves["inliers"].tolist() == inliers.tolist()
-    assert curves["class"].tolist() == outliers.tolist()
+    assert curves.inliers.tolist() == inliers.tolist()
+    assert curves.outliers["class"].tolist() == outliers.tolist()
 
 
 def test_without_corrupted_images_the_clean_figures_stand(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_a_run_without_clean_images_still_gives_a_report(tmp_path: Path, count: 
     shown = Attributes().summarise(run)
     assert shown.tables[0].frame["detector"].tolist() == ["a", "b"]
     assert shown.tables[0].frame["hue"].isna().all()
-    assert "Which attribute breaks the detector" in render(run)
+    assert "Which attribute breaks the detector" in render(document(run))
 
 
 def test_inliers_of_another_split(tmp_path: Path) -> None:

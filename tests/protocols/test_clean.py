@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farout import Detector, ImageSet, load, metrics
 from farout.protocols import Clean, plan
-from farout.protocols.summary import Densities, Gallery, Summary
+from farout.report.content import Densities, Gallery, Summary
 from farout.study.cells.score import ScoreCell
 from farout.study.results import Results
 from farout.study.sources.images import LiveImages
@@ -230,10 +230,10 @@ def test_figures_hold_the_scores(tmp_path: Path) -> None:
     assert densities.title == "Scores, net"
     assert list(densities.panels) == ["a", "b"]
     for subject in (A, B):
-        curves = densities.panels[subject[2]]
-        assert list(curves) == ["inliers", "near", "far"]
-        for name, scores in curves.items():
-            np.testing.assert_array_equal(scores, SCORES[subject][INLIERS if name == "inliers" else name])
+        panel = densities.panels[subject[2]]
+        assert list(panel.outliers) == ["near", "far"]
+        for name, scores in {INLIERS: panel.inliers, **panel.outliers}.items():
+            np.testing.assert_array_equal(scores, SCORES[subject][name])
 
 
 def test_the_gallery_shows_what_the_best_detector_gets_most_wrong(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import PathPatch, Rectangle
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Bars, Scatter
+from farout.report.content import Bars, Scatter
 from farout.report.figures import bars, scatter
 from farout.report.figures.style import DISTINCT, style, svg
 from farout.report.html import PARTS

@@ -12,21 +12,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from farout.protocols.summary import (
+from farout.api import run as result
+from farout.protocols.document import document
+from farout.report import html
+from farout.report.content import (
     Curve,
     Curves,
     Densities,
+    Document,
     Gallery,
     HeatMap,
     Histograms,
+    Scores,
     Sheet,
     Shown,
     Strip,
     Summary,
 )
-from farout.report import html
 from farout.report.html import render, write_report
-from farout.report.tables import summaries
+from farout.study.engines.run import Outcome as Ended
 from farout.study.results import PLAN, Results
 from helpers.written_runs import INLIERS, Outcome, Subject, write_run
 
@@ -106,7 +110,7 @@ def check(source: str) -> Page:
 
 def test_a_finished_run(tmp_path: Path) -> None:
     results = write_run(tmp_path, outcomes(), name="mine", spec={"name": "mine", "detectors": ["ä"]})
-    source = render(results)
+    source = render(document(results))
     page = check(source)
     words = "".join(page.texts)
     assert "mine" in words
@@ -121,8 +125,8 @@ def test_a_finished_run(tmp_path: Path) -> None:
 
 def test_the_cells_of_the_tables_are_the_figures(tmp_path: Path) -> None:
     results = write_run(tmp_path, outcomes())
-    found = summaries(results)["clean"].tables[1].frame
-    page = Page(render(results))
+    found = document(results).summaries["clean"].tables[1].frame
+    page = Page(render(document(results)))
     for _, line in found.iterrows():
         auroc, low, high = line[["auroc", "auroc_low", "auroc_high"]]
         assert f"{auroc:.3f} [{low:.3f}, {high:.3f}]" in page.cells
@@ -136,7 +140,7 @@ def test_the_best_is_bold_and_what_cannot_be_told_from_it_underlined(tmp_path: P
         ("", "0", "alike"): {INLIERS: inliers, "near": near + 1e-9},
         ("", "0", "worse"): {INLIERS: inliers, "near": near - 1},
     }
-    source = render(write_run(tmp_path, sets))
+    source = render(document(write_run(tmp_path, sets)))
     for mark, names in (("best", ["best", "best"]), ("tied", ["alike", "alike"])):  # at a glance, and all figures
         assert re.findall(rf'<tr><td>(\w+)</td>(?:<td>[^<]*</td>)*<td class="{mark}">', source) == names
     assert source.count("Bold: the best of its network and outlier set; underlined: cannot be told apart") == 2
@@ -144,7 +148,7 @@ def test_the_best_is_bold_and_what_cannot_be_told_from_it_underlined(tmp_path: P
 
 def test_plots_and_galleries_fit_a_narrow_page(tmp_path: Path) -> None:
     """Row labels of galleries break at words, and stand above their images where there is no room beside them."""
-    (style,) = re.findall(r"<style>(.*?)</style>", render(write_run(tmp_path, outcomes())), re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", render(document(write_run(tmp_path, outcomes()))), re.DOTALL)
     assert "figure svg { max-width: 100%;" in style
     assert "anywhere" not in style
     narrow = style.partition("@media (max-width: 44rem)")[2]
@@ -156,7 +160,7 @@ def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
     sets = {"": outcomes()[A][INLIERS], name: outcomes()[A]["near"], "failed": f"Traceback\nValueError: {name}"}
     subject = (name, "0", name)
     results = write_run(tmp_path, {subject: sets, B: sets}, name=name, spec={"name": name})
-    source = render(results)
+    source = render(document(results))
     page = check(source)
     assert "<" not in name or name not in source
     assert f"Traceback\nValueError: {name}" in "".join(page.texts)
@@ -165,17 +169,17 @@ def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_every_kind_of_figure_is_drawn_and_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_every_kind_of_figure_is_drawn_and_harmless(name: str) -> None:
     values = {name: np.linspace(0, 1, 5)}
     shown: list[Shown] = [
-        Densities("d", name, name, {name: values}),
+        Densities("d", name, name, {name: Scores(values[name], values)}),
         HeatMap("h", name, name, {name: pd.DataFrame([[0.25]], [name], [name])}),
         Histograms("o", name, name, {name: values}, (0, 1)),
         Curves("c", name, name, {name: {name: Curve(*[np.ones(2)] * 4)}}, (name, name)),
         Gallery("g", name, name, [Strip(name, np.zeros((1, 2, 2, 3), np.uint8), [name])]),
         Sheet("s", name, name, [Strip(name, np.zeros((1, 2, 2, 3), np.uint8), [name])]),
     ]
-    page = check(page_of(tmp_path, monkeypatch, shown))
+    page = check(page_of(shown))
     drawn = [attrs for tag, attrs in page.elements if tag == "svg"]
     assert [(attrs["role"], attrs["aria-label"]) for attrs in drawn] == [("img", name)] * 4
     assert [tag for tag, _ in page.elements].count("img") == 2
@@ -184,32 +188,31 @@ def test_every_kind_of_figure_is_drawn_and_harmless(tmp_path: Path, monkeypatch:
     ) >= 2 * 6 + 2 + 3 + 2 + 4 + 2 + 2  # titles and captions, then labels
 
 
-def test_a_figure_without_panels_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_figure_without_panels_says_so() -> None:
     shown: list[Shown] = [HeatMap("h", "Maps", "c", {}), Histograms("o", "Bars", "c", {}, (0, 1))]
     shown += [Curves("c", "Lines", "c", {}, ("x", "y")), Sheet("s", "Rows", "c", [])]
-    page = check(page_of(tmp_path, monkeypatch, shown))
+    page = check(page_of(shown))
     assert page.texts.count("No results yet.") == 4
     assert "svg" not in page.tags()
 
 
-def test_a_sheet_of_many_rows_is_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sheet_of_many_rows_is_folded() -> None:
     row = Strip("a", np.zeros((1, 2, 2, 3), np.uint8), ["rank 0"])
     shown: list[Shown] = [Sheet("s", "Short", "c", [row] * 6), Sheet("l", "Long", "c", [row] * 7)]
-    page = check(page_of(tmp_path, monkeypatch, shown))
+    page = check(page_of(shown))
     assert page.cells == ["rank 0"] * 13
     assert [tag for tag, _ in page.elements].count("details") == 1
     assert " 7 rows" in page.texts
 
 
-def page_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[Shown]) -> str:
+def page_of(shown: list[Shown]) -> str:
     """A report that shows these figures."""
-    monkeypatch.setattr(html, "summaries", lambda results: {"clean": Summary("Clean", [], shown)})
-    return render(write_run(tmp_path, outcomes()))
+    return render(Document("mine", "quick", {"clean": Summary("Clean", [], shown)}, total=6))
 
 
 def test_a_failure_is_shown_with_its_traceback(tmp_path: Path) -> None:
     trace = 'Traceback (most recent call last):\n  File "mine.py", line 3, in score\nValueError: 1 < 2 & "so"\n'
-    page = check(render(write_run(tmp_path, outcomes(near=trace))))
+    page = check(render(document(write_run(tmp_path, outcomes(near=trace)))))
     words = "".join(page.texts)
     assert trace in words
     assert re.search(r"1 of 6 results are missing, 1 of\s+them because they failed", words)
@@ -217,14 +220,14 @@ def test_a_failure_is_shown_with_its_traceback(tmp_path: Path) -> None:
 
 
 def test_missing_results_are_announced(tmp_path: Path) -> None:
-    words = "".join(check(render(write_run(tmp_path, outcomes(near=None, far=None)))).texts)
+    words = "".join(check(render(document(write_run(tmp_path, outcomes(near=None, far=None))))).texts)
     assert "2 of 6 results are missing. What follows shows the others" in words
     assert "4 of 6 results" in " ".join(words.split())
 
 
 def test_a_run_without_results(tmp_path: Path) -> None:
     nothing: dict[Subject, dict[str, Outcome]] = {A: {INLIERS: None, "near": None}}
-    page = check(render(write_run(tmp_path, nothing)))
+    page = check(render(document(write_run(tmp_path, nothing))))
     words = "".join(page.texts)
     assert "No results yet." in words
     assert "2 of 2 results are missing" in words
@@ -238,12 +241,12 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
         ("new/deep", "new/deep/report.html", "tables"),
         ("other/page.html", "other/page.html", "page_tables"),
     ):
-        path = write_report(results, tmp_path / given)
+        path = write_report(document(results), tmp_path / given)
         assert path == tmp_path / written
-        assert path.read_text(encoding="utf-8") == render(results)
+        assert path.read_text(encoding="utf-8") == render(document(results))
         with (path.parent / folder / "clean.csv").open(newline="", encoding="utf-8") as file:
             lines = list(csv.DictReader(file))
-        frame = summaries(results)["clean"].tables[1].frame
+        frame = document(results).summaries["clean"].tables[1].frame
         for name in frame:
             kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
             assert [kind(line[name]) for line in lines] == frame[name].tolist()
@@ -252,22 +255,23 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
         assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, folder])
 
 
-def test_scores_are_summed_up_once_for_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_are_summed_up_once_for_text_tables_and_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Results] = []
 
-    def counted(results: Results) -> dict[str, Summary]:
+    def counted(results: Results) -> Document:
         calls.append(results)
-        return summaries(results)
+        return document(results)
 
-    monkeypatch.setattr(html, "summaries", counted)
-    results = write_run(tmp_path / "run", outcomes())
-    write_report(results, tmp_path)
-    assert calls == [results]
+    monkeypatch.setattr(result, "document", counted)
+    write_run(tmp_path / "run", outcomes())
+    found = result.Result(tmp_path / "run", Ended())
+    assert (repr(found), len(found.table()), found.report(tmp_path).name) == (repr(found), 4, "report.html")
+    assert calls == [found.results]
 
 
 def test_a_report_that_cannot_be_drawn_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = write_run(tmp_path / "run", outcomes())
-    path = write_report(results, tmp_path / "report.html")
+    path = write_report(document(results), tmp_path / "report.html")
     before = path.read_bytes()
 
     def fail(*args: Any) -> str:
@@ -275,7 +279,7 @@ def test_a_report_that_cannot_be_drawn_leaves_the_last_one(tmp_path: Path, monke
 
     monkeypatch.setattr(html, "render", fail)
     with pytest.raises(RuntimeError, match="out of ink"):
-        write_report(results, path)
+        write_report(document(results), path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "run", "tables"]
 

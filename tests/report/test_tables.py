@@ -5,23 +5,34 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from farout.protocols.summary import Table
+from farout.protocols.document import document
+from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Table
 from farout.report.latex import latex
 from farout.report.readable import MARKED, readable
-from farout.report.tables import tables, text, write_tables
+from farout.report.tables import text, write_tables
 from helpers.written_runs import INLIERS, Outcome, Subject, write_run
 
 A, B = ("net", "0", "a"), ("net", "0", "b")
+DETECTOR, AUROC = Column("detector", LABEL), Column("auroc", INTERVAL)
+NETWORK, SEED = Column("network", LABEL, varying=True), Column("seed", LABEL, varying=True)
+P_VALUE = Column("p_vs_best", VALUE, powers=True)
+NAN = float("nan")
 
 
-def shown(**columns: list[object]) -> dict[str, list[str]]:
+def table(columns: dict[Column, list[Any]], **changes: Any) -> Table:
+    """A table of these columns."""
+    lines = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    return Table(**{"name": "t", "title": "Title", "caption": "Caption.", "lines": lines} | changes)
+
+
+def shown(columns: dict[Column, list[Any]]) -> dict[str, list[str]]:
     """The columns as people see them."""
-    return readable(pd.DataFrame(columns)).to_dict("list")  # type: ignore[return-value]
+    return {column.name: printed for column, printed in readable(table(columns)).items()}
 
 
 @pytest.mark.parametrize(
@@ -36,58 +47,63 @@ def shown(**columns: list[object]) -> dict[str, list[str]]:
         (6e-4, "0.001"),
         (-0.25, "-0.250"),
         (float("nan"), "–"),
-        (12, "12"),
-        ("word", "word"),
     ],
 )
-def test_a_value_as_printed(value: object, printed: str) -> None:
-    assert shown(x=[value]) == {"x": [printed]}
+def test_a_value_as_printed(value: float, printed: str) -> None:
+    assert shown({Column("x", VALUE): [value]}) == {"x": [printed]}
+
+
+@pytest.mark.parametrize(("cell", "printed"), [(12, "12"), ("word", "word"), (NAN, "–"), ("", "")])
+def test_a_count_and_a_label_as_printed(cell: Any, printed: str) -> None:
+    for kind in (COUNT, LABEL):
+        assert shown({Column("x", kind): [cell]}) == {"x": [printed]}
 
 
 @pytest.mark.parametrize(("value", "printed"), [(4.4e-4, "4e-04"), (1e-300, "1e-300"), (0.0, "0.000"), (0.04, "0.040")])
 def test_a_p_value_keeps_its_order(value: float, printed: str) -> None:
-    assert shown(p_vs_best=[value]) == {"p_vs_best": [printed]}
+    assert shown({P_VALUE: [value]}) == {"p_vs_best": [printed]}
+
+
+def test_the_type_of_a_column_counts_not_its_name() -> None:
+    """Labels of users that look like columns of ours: a p-value, a bound, a column that may be left out."""
+    found = shown({Column(name, VALUE): [4.4e-4, 4.4e-4] for name in ("p_vs_best", "auroc_low", "network", "seed")})
+    assert found == {key: ["0.000", "0.000"] for key in ("p_vs_best", "auroc_low", "network", "seed")}
 
 
 def test_an_interval_stands_beside_its_value() -> None:
-    found = shown(auroc=[0.75, 0.5], auroc_low=[0.7, 0.41], auroc_high=[0.8, 0.59])
+    found = shown({AUROC: [(0.75, 0.7, 0.8), (0.5, 0.41, 0.59)]})
     assert found == {"auroc": ["0.750 [0.700, 0.800]", "0.500 [0.410, 0.590]"]}
 
 
 def test_a_missing_value_has_no_interval() -> None:
-    nan = float("nan")
-    found = shown(fog=[0.75, nan], fog_low=[0.7, nan], fog_high=[0.8, nan])
-    assert found == {"fog": ["0.750 [0.700, 0.800]", "–"]}
-
-
-def test_a_column_that_only_ends_like_a_bound_stays() -> None:
-    assert shown(fog_low=[0.5], cat=[0.25]) == {"fog_low": ["0.500"], "cat": ["0.250"]}
+    lines = [{AUROC: (0.75, 0.7, 0.8)}, {AUROC: (NAN, NAN, NAN)}, {}]
+    assert readable(table({}, lines=lines)) == {AUROC: ["0.750 [0.700, 0.800]", "–", "–"]}
 
 
 def test_network_and_seed_are_shown_where_they_differ() -> None:
-    same = shown(network=["n", "n"], seed=["0", "0"], detector=["a", "a"])
+    same = shown({NETWORK: ["n", "n"], SEED: ["0", "0"], DETECTOR: ["a", "a"]})
     assert same == {"detector": ["a", "a"]}
-    differ = shown(network=["n", "m"], seed=["0", "1"], detector=["a", "a"])
+    differ = shown({NETWORK: ["n", "m"], SEED: ["0", "1"], DETECTOR: ["a", "a"]})
     assert differ == {"network": ["n", "m"], "seed": ["0", "1"], "detector": ["a", "a"]}
 
 
 def test_csv_keeps_every_digit_and_every_name(tmp_path: Path) -> None:
     numbers = [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0]
     names = ["plain", 'with "quotes"', "with, comma", "two\nlines", "ünï, 中"]
-    frame = pd.DataFrame({"name": names, "value": numbers, "n": [1, 2, 3, 4, 2**53 + 1]})
-    table, tex = write_tables([Table("all", "All", "Everything.", frame)], tmp_path / "tables")
-    assert (table.name, tex.name) == ("all.csv", "all.tex")
-    with table.open(newline="", encoding="utf-8") as file:
+    counts = [1, 2, 3, 4, 2**53 + 1]
+    whole = table({Column("name", LABEL): names, Column("value", VALUE): numbers, Column("n", COUNT): counts})
+    found, tex = write_tables([whole], tmp_path / "tables")
+    assert (found.name, tex.name) == ("t.csv", "t.tex")
+    with found.open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     assert [repr(float(line["value"])) for line in lines] == list(map(repr, numbers))
     assert [line["name"] for line in lines] == names
-    assert [int(line["n"]) for line in lines] == frame["n"].tolist()
-    assert tex.read_text(encoding="utf-8") == latex(Table("all", "All", "Everything.", frame))
+    assert [int(line["n"]) for line in lines] == counts
+    assert tex.read_text(encoding="utf-8") == latex(whole)
 
 
 def test_latex_is_a_booktabs_table() -> None:
-    frame = pd.DataFrame({"detector": ["a"], "auroc": [0.75], "auroc_low": [0.7], "auroc_high": [0.8]})
-    assert latex(Table("t", "Title", "Caption.", frame)).splitlines() == [
+    assert latex(table({DETECTOR: ["a"], AUROC: [(0.75, 0.7, 0.8)]})).splitlines() == [
         r"\begin{table}",
         r"\centering",
         r"\caption{Title. Caption.}",
@@ -105,7 +121,7 @@ def test_latex_is_a_booktabs_table() -> None:
 
 def test_latex_escapes_what_is_special_to_it() -> None:
     name = r"\input{x} 100% a_b #1 $y$ ~ ^ & {z}"
-    source = latex(Table("t", name, name, pd.DataFrame({name: [name], "n_x": [float("nan")]})))
+    source = latex(table({Column(name, LABEL): [name], Column("n_x", VALUE): [NAN]}, title=name, caption=name))
     escaped = (
         r"\textbackslash{}input\{x\} 100\% a\_b \#1 \$y\$ \textasciitilde{} \textasciicircum{} \& \{z\}"
     )  # fmt: skip
@@ -117,14 +133,11 @@ def test_latex_escapes_what_is_special_to_it() -> None:
 
 
 def test_latex_marks_the_best_and_writes_powers_of_ten() -> None:
-    frame = pd.DataFrame(
-        {
-            "detector": ["a", "b", "[c]"], "auroc": [0.75, 0.74, 0.5], "auroc_low": [0.7, 0.7, 0.4],
-            "auroc_high": [0.8, 0.8, 0.6], "p_vs_best": [1.0, 0.2, 4.4e-7],
-        }
-    )  # fmt: skip
-    marks = pd.DataFrame({"auroc": ["best", "tied", ""]})
-    source = latex(Table("clean auroc/x", "Title", "Caption.", frame, marks)).splitlines()
+    columns = {
+        DETECTOR: ["a", "b", "[c]"], AUROC: [(0.75, 0.7, 0.8), (0.74, 0.7, 0.8), (0.5, 0.4, 0.6)],
+        P_VALUE: [1.0, 0.2, 4.4e-7],
+    }  # fmt: skip
+    source = latex(table(columns, name="clean auroc/x", marks={AUROC: ["best", "tied", ""]})).splitlines()
     assert source[2].endswith(f"{MARKED}}}")
     assert source[3] == r"\label{tab:clean-auroc-x}"
     assert source[8:11] == [
@@ -136,7 +149,7 @@ def test_latex_marks_the_best_and_writes_powers_of_ten() -> None:
 
 @pytest.mark.parametrize(("p", "printed"), [(1e-4, "$10^{-4}$"), (3e-300, r"$3\times 10^{-300}$"), (0.001, "0.001")])
 def test_latex_of_a_small_p_value(p: float, printed: str) -> None:
-    assert f"{printed} \\\\" in latex(Table("t", "T", "C.", pd.DataFrame({"detector": ["a"], "p_vs_best": [p]})))
+    assert f"{printed} \\\\" in latex(table({DETECTOR: ["a"], P_VALUE: [p]}))
 
 
 def run(tmp_path: Path, **changes: Outcome) -> str:
@@ -144,7 +157,7 @@ def run(tmp_path: Path, **changes: Outcome) -> str:
     scores = {INLIERS: np.arange(10.0), "near": np.arange(5, 15.0), "far": np.arange(20, 30.0)}
     other: dict[str, Outcome] = {INLIERS: np.arange(10.0), "near": np.arange(10.0), "far": np.arange(10.0), **changes}
     outcomes: dict[Subject, dict[str, Outcome]] = {A: dict(scores), B: other}
-    return text(write_run(tmp_path, outcomes))
+    return text(document(write_run(tmp_path, outcomes)))
 
 
 def test_text_is_a_table_with_intervals(tmp_path: Path) -> None:
@@ -186,7 +199,7 @@ def test_text_names_the_first_reasons_only(tmp_path: Path) -> None:
     many: dict[Subject, dict[str, Outcome]] = {
         ("net", "0", f"d{number}"): {INLIERS: f"ValueError: {number}"} for number in range(8)
     }
-    lines = text(write_run(tmp_path, many)).splitlines()
+    lines = text(document(write_run(tmp_path, many))).splitlines()
     assert lines[-7:] == [
         "8 of 8 results are missing, 8 of them failed:",
         *(f"  ValueError: {number}" for number in range(5)),
@@ -197,7 +210,7 @@ def test_text_names_the_first_reasons_only(tmp_path: Path) -> None:
 def test_a_run_without_results_has_no_tables(tmp_path: Path) -> None:
     nothing: dict[Subject, dict[str, Outcome]] = {A: {INLIERS: None, "near": None}}
     results = write_run(tmp_path, nothing)
-    assert tables(results) == []
-    assert text(results).splitlines() == [
+    assert document(results).tables == []
+    assert text(document(results)).splitlines() == [
         "written (budget quick)", "", "2 of 2 results are missing, 0 of them failed",
     ]  # fmt: skip

@@ -9,8 +9,9 @@ import pytest
 
 import farout
 from farout.protocols import cuts
+from farout.protocols.document import document
 from farout.report.html import render
-from farout.report.tables import tables, text
+from farout.report.tables import text
 from farout.study import study as studies
 from farout.study.budget import SHARED, Shared
 from farout.study.fit_sizes import fit_cuts, fit_lines, fit_text
@@ -79,17 +80,17 @@ def test_nothing_is_left_out_where_nothing_is(tmp_path: Path, changes: dict[str,
 def test_text_page_and_table_tell_them(tmp_path: Path) -> None:
     farout.run(spec(tmp_path), tmp_path / "run")
     results = Results(tmp_path / "run")
-    lines = text(results).splitlines()
+    lines = text(document(results)).splitlines()
     assert lines[1:5] == [
         "fitted on 60 of 150 training images: knn, mds",
         "fitted on 20 of 30 validation images: temp_scaling",
         "left out: 90 of 150 training images: detectors are fitted on the other 60",
         "left out: 10 of 30 validation images: 20 are used",
     ]
-    (table,) = [table for table in tables(results) if table.name == "fitted"]
+    (table,) = [table for table in document(results).tables if table.name == "fitted"]
     assert table.frame["of_training"].tolist() == [0, 150, 0]
     assert "of_outlier" not in table.frame  # no detector learns from outliers here
-    page = render(results)
+    page = render(document(results))
     assert "What was fitted on what" in page
     assert "Left out: 90 of 150 training images: detectors are fitted on the other 60." in page
 

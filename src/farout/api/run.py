@@ -13,9 +13,11 @@ import pandas as pd
 
 from farout.plugins import load_plugin
 from farout.protocols import cuts, plan
+from farout.protocols.document import document
 from farout.registry import unknown
+from farout.report.content import Document
 from farout.report.html import render, write_report
-from farout.report.tables import tables, text
+from farout.report.tables import text
 from farout.study.engines.executor import ENGINES
 from farout.study.engines.run import Outcome
 from farout.study.engines.run import run as compute
@@ -41,6 +43,11 @@ class Result:
         """The stored plan and scores."""
         return Results(self._root)
 
+    @cached_property
+    def document(self) -> Document:
+        """All that the report says, as data."""
+        return document(self.results)
+
     @property
     def notes(self) -> list[str]:
         """What people must know to read the results right: how detectors were tuned, and on what."""
@@ -48,9 +55,9 @@ class Result:
 
     def table(self, name: str | None = None) -> pd.DataFrame:
         """A table by name; without one, the detailed table of the first protocol."""
-        found = {table.name: table.frame for table in tables(self.results)}
+        found = {table.name: table.frame for table in self.document.tables}
         if not found:
-            raise ValueError(f"there is no table, for want of results: {text(self.results)}")
+            raise ValueError(f"there is no table, for want of results: {text(self.document)}")
         first = self.results.protocols[0].name
         name = name or (first if first in found else next(iter(found)))
         if name not in found:
@@ -59,13 +66,13 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file with its tables beside it; returns the file's path."""
-        return write_report(self.results, Path(path))
+        return write_report(self.document, Path(path))
 
     def __repr__(self) -> str:
-        return text(self.results)
+        return text(self.document)
 
     def _repr_html_(self) -> str:
-        page = html.escape(render(self.results))  # in a frame: its styles are not for the notebook around it
+        page = html.escape(render(self.document))  # in a frame: its styles are not for the notebook around it
         return f'<iframe sandbox srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
 
 

@@ -92,11 +92,12 @@ def report(
     Example: farout report runs/study --open
     """
     load_plugins(plugin)
+    from farout.protocols.document import document
     from farout.report.html import write_report
     from farout.study.results import Results
 
     results = Results(folder)
-    path = write_report(results, out or folder / "report.html")
+    path = write_report(document(results), out or folder / "report.html")
     for why in results.damaged:
         typer.echo(f"left out: {why}")
     typer.echo(f"wrote {path}")

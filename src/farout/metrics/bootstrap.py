@@ -1,8 +1,8 @@
 """Bootstrap intervals for any metric of inlier and outlier scores."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from farout.metrics.intervals import Interval, clopper_pearson_bounds
 
 Metric = Callable[..., float]
 CountMetric = Callable[..., FloatArray]
+Name = TypeVar("Name", bound=Hashable)
 
 _BLOCK = 2**19  # scores or bins resampled at once
 _EXACT = 2**14  # scores up to which every distinct score is a bin of its own
@@ -46,7 +47,7 @@ def bootstrap_interval(
 
 
 def bootstrap_intervals(
-    metrics: Mapping[str, Metric],
+    metrics: Mapping[Name, Metric],
     inliers: ArrayLike,
     outliers: ArrayLike,
     *,
@@ -54,7 +55,7 @@ def bootstrap_intervals(
     resamples: int = 1000,
     seed: int = 0,
     copied: ArrayLike | None = None,
-) -> dict[str, Interval]:
+) -> dict[Name, Interval]:
     """Bootstrap intervals of several metrics from the same resamples.
 
     copied: where outliers are changed copies of inliers, as attacked images are, outlier k is one of inlier copied[k].
@@ -91,10 +92,10 @@ def _interval(metric: Metric, value: float, bounds: FloatArray, trials: int, tai
 
 
 def _statistics(
-    metrics: Mapping[str, Metric], x: FloatArray, y: FloatArray, draws: "_Draws", resamples: int, seed: int
-) -> dict[str, FloatArray]:
+    metrics: Mapping[Name, Metric], x: FloatArray, y: FloatArray, draws: "_Draws", resamples: int, seed: int
+) -> dict[Name, FloatArray]:
     """Per metric, how far each resample's value lies from the value of all scores."""
-    found: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    found: dict[Name, list[FloatArray]] = {name: [] for name in metrics}
     counted = {name: on_counts for name, metric in metrics.items() if (on_counts := _on_counts(metric)) is not None}
     others = {name: metric for name, metric in metrics.items() if name not in counted}
     if counted:

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 from farout import aliases
 from farout.component import Named
-from farout.protocols.summary import Summary
 from farout.registry import Registry
+from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
 from farout.study.study import Study

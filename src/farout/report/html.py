@@ -12,11 +12,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from farout.files import write_text
-from farout.protocols.summary import (
+from farout.report.content import (
     Bars,
     Curves,
     Densities,
     DensityMap,
+    Document,
     Gallery,
     HeatMap,
     Histograms,
@@ -32,26 +33,23 @@ from farout.report.figures import bars, curves, densities, density_map, heat_map
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.readable import MARKED, marks_of, readable
-from farout.report.tables import fitted, summaries, tables, write_tables
-from farout.study.results import Results
+from farout.report.tables import write_tables
 
 
-def render(results: Results) -> str:
-    """The report as HTML. All text is escaped, nothing is fetched."""
+def render(document: Document) -> str:
+    """Return the report as HTML. All text is escaped, nothing is fetched."""
     environment = Environment(
         loader=PackageLoader("farout", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     return environment.get_template("template.html").render(
-        results=results,
-        sections=[_section(name, summary) for name, summary in summaries(results).items()],
-        fitted=[_table(table) for table in fitted(results)],
-        counts=results.counts(),
-        failures=[(one.row, one.traceback) for one in results.failures().values()],
-        spec=yaml.safe_dump(results.spec, sort_keys=False, allow_unicode=True) if results.spec else "",
+        document=document,
+        sections=[_section(name, summary) for name, summary in document.summaries.items()],
+        fitted=[_table(table) for table in document.fitted],
+        spec=yaml.safe_dump(document.spec, sort_keys=False, allow_unicode=True) if document.spec else "",
     )
 
 
-def write_report(results: Results, path: Path) -> Path:
+def write_report(document: Document, path: Path) -> Path:
     """Write the report to `path` (a folder gets a report.html), and its tables to a folder beside it.
 
     The folder is `tables`, of a report by another name than report.html `NAME_tables`.
@@ -59,8 +57,8 @@ def write_report(results: Results, path: Path) -> Path:
     if path.suffix != ".html":
         path = path / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(results))
-    write_tables(tables(results), path.parent / ("tables" if path.stem == "report" else f"{path.stem}_tables"))
+    write_text(path, render(document))
+    write_tables(document.tables, path.parent / ("tables" if path.stem == "report" else f"{path.stem}_tables"))
     return path
 
 
@@ -74,17 +72,14 @@ def _section(name: str, summary: Summary) -> dict[str, Any]:
 
 
 def _table(table: Table) -> dict[str, Any]:
-    frame = readable(table.frame)
-    rows = [
-        list(zip(values, marks, strict=True))
-        for values, marks in zip(frame.to_numpy().tolist(), marks_of(table, map(str, frame.columns)), strict=True)
-    ]
+    columns = readable(table)
+    cells = [list(zip(values, marks_of(table, column), strict=True)) for column, values in columns.items()]
     return {
         "title": table.title,
         "caption": table.caption,
-        "marked": MARKED if table.marks is not None else "",
-        "columns": list(frame.columns),
-        "rows": rows,
+        "marked": MARKED if table.marks else "",
+        "columns": [(table.columns[column], column.better) for column in columns],
+        "rows": list(zip(*cells, strict=True)),
         "name": table.name,
     }
 

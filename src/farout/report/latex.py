@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from farout.protocols.summary import BEST, TIED, Table
+from farout.report.content import BEST, TIED, Column, Table
 from farout.report.readable import MARKED, marks_of, readable
 
 _SPECIAL = {
@@ -17,15 +17,16 @@ _SPECIAL = {
 
 def latex(table: Table) -> str:
     """A booktabs table: the best in bold, what cannot be told apart from it underlined, p-values as powers of ten."""
-    frame = readable(table.frame)
-    names, marks = [str(name) for name in frame.columns], marks_of(table, map(str, frame.columns))
-    lines = [
-        [_cell(*cell) for cell in zip(names, values, line, strict=True)]
-        for values, line in zip(frame.to_numpy().tolist(), marks, strict=True)
+    columns = readable(table)
+    names = [table.columns[column] for column in columns]
+    cells = [
+        [_cell(column, *cell) for cell in zip(values, marks_of(table, column), strict=True)]
+        for column, values in columns.items()
     ]
+    lines = [list(line) for line in zip(*cells, strict=True)]
     rows = [_row(line) for line in [[_escaped(name) for name in names], *lines]]
     body = [rf"\begin{{tabular}}{{{'l' * len(names)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-    told = [f"{table.title}.", table.caption, *([MARKED] if table.marks is not None else [])]
+    told = [f"{table.title}.", table.caption, *([MARKED] if table.marks else [])]
     head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(' '.join(told))}}}"]
     head += [rf"\label{{tab:{re.sub('[^A-Za-z0-9_-]+', '-', table.name)}}}"]
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
@@ -37,9 +38,9 @@ def _row(cells: list[str]) -> str:
     return f"{{}}{line}" if line.startswith("[") else line
 
 
-def _cell(name: str, value: str, mark: str) -> str:
+def _cell(column: Column, value: str, mark: str) -> str:
     """One cell as LaTeX; of an interval beside it only the value is marked."""
-    if name.startswith("p_") and (power := re.fullmatch(r"(\d)e-0*(\d+)", value)):
+    if column.powers and (power := re.fullmatch(r"(\d)e-0*(\d+)", value)):
         digit, exponent = power.groups()
         factor = "" if digit == "1" else rf"{digit}\times "
         return rf"${factor}10^{{-{exponent}}}$"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
-import pandas as pd
-
-from farout.protocols.summary import Table
+from farout.report.content import COUNT, INTERVAL, LABEL, Column, Table, cells
 
 MARKED = (
     "Bold: the best of its network and outlier set; underlined: cannot be told apart from it (DeLong's paired test)."
@@ -14,34 +12,36 @@ MARKED = (
 """Legend of a table's marks."""
 
 
-def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
-    columns: dict[str, list[str]] = {}
-    for name in map(str, frame.columns):
-        if name.endswith(("_low", "_high")) and name.rpartition("_")[0] in frame:
-            continue
-        if name in ("network", "seed") and frame[name].nunique() == 1:
-            continue
-        values = [_number(value, small=name.startswith("p_")) for value in frame[name]]
-        if f"{name}_low" in frame:
-            bounds = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
-            intervals = ["" if a != a else f" [{_number(a)}, {_number(b)}]" for a, b in bounds]
-            values = [value + interval for value, interval in zip(values, intervals, strict=True)]
-        columns[name] = values
-    return pd.DataFrame(columns)
+def readable(table: Table) -> dict[Column, list[str]]:
+    """Return the columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
+    return {
+        column: [_printed(cell, column) for cell in cells(table.lines, column)]
+        for column in table.columns
+        if not (column.varying and _same(table, column))
+    }
 
 
-def marks_of(table: Table, columns: Iterable[str]) -> list[list[str]]:
-    """The mark of every cell of these columns, line by line; nothing where the table has none."""
-    marks = {} if table.marks is None else {str(name): table.marks[name].tolist() for name in table.marks}
-    known = [marks.get(name, [""] * len(table.frame)) for name in columns]
-    return [[mark if isinstance(mark, str) else "" for mark in line] for line in zip(*known, strict=True)]
+def marks_of(table: Table, column: Column) -> list[str]:
+    """Return the marks of a column, line by line; empty strings where it has none."""
+    return list(table.marks.get(column, [""] * len(table.lines)))
 
 
-def _number(value: object, small: bool = False) -> str:
-    """Three digits; of `small` numbers, as p-values are, the order of those below .001."""
-    if not isinstance(value, float):
-        return str(value)
+def _same(table: Table, column: Column) -> bool:
+    """Does every line have the same value?"""
+    return len(set(cells(table.lines, column))) == 1
+
+
+def _printed(cell: Any, column: Column) -> str:
+    if column.kind is INTERVAL:
+        value, low, high = cell
+        return _number(value) + ("" if low != low else f" [{_number(low)}, {_number(high)}]")
+    if column.kind in (LABEL, COUNT):
+        return "–" if cell != cell else str(cell)
+    return _number(cell, powers=column.powers)
+
+
+def _number(value: float, powers: bool = False) -> str:
+    """Three digits; with `powers` the order of magnitude of numbers below .001."""
     if value != value:
         return "–"
-    return f"{value:.0e}" if small and 0 < abs(value) < 1e-3 else f"{value:.3f}"
+    return f"{value:.0e}" if powers and 0 < abs(value) < 1e-3 else f"{value:.3f}"

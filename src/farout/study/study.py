@@ -36,9 +36,6 @@ from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
 
-TABLE_WORDS = ("", "inliers", "network", "detector", "mean")
-"""Columns and tags that tables have besides the outlier sets."""
-
 
 @dataclass(frozen=True)
 class Inliers:
@@ -96,15 +93,13 @@ class Trial:
                 raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:
-        """Results are told apart by these names, and tables have columns called after the outlier sets."""
+        """Raise where two results would have the same name."""
         names = [(subject.network, subject.label) for subject in self.subjects]
         for network, called in dict.fromkeys(name for name in names if names.count(name) > 1):
             where = f" on {network!r}" if network else ""
             raise ValueError(f"two detectors{where} are called {called!r}; give each (or its network) a label:")
-        columns = {*TABLE_WORDS, *(f"{name}_{end}" for name in ("mean", *self.outliers) for end in ("low", "high"))}
-        for name in self.outliers:
-            if name in columns:
-                raise ValueError(f"an outlier set cannot be called {name!r}: tables use that word; name it otherwise")
+        if "" in self.outliers:  # the name by which plans know the inliers
+            raise ValueError("an outlier set needs a name, got an empty one; give it a label:")
 
 
 @dataclass(frozen=True)

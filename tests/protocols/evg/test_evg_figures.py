@@ -11,7 +11,7 @@ import pytest
 
 from farout import metrics
 from farout.protocols import Evg
-from farout.protocols.summary import Curves, HeatMap, Sheet, Shown
+from farout.report.content import Curves, HeatMap, Sheet, Shown
 from farout.study.results import Results
 from helpers.evg_runs import Written
 from helpers.written_runs import Subject

@@ -13,7 +13,7 @@ import torch
 import farout
 from farout.networks import create, save_weights
 from farout.protocols import Evg, plan
-from farout.protocols.summary import Landscapes
+from farout.report.content import Landscapes
 from farout.study.cells.search import FOUND, SearchCell
 from farout.study.spec import StudySpec
 from farout.study.store import array_file, score_table

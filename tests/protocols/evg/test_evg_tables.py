@@ -13,8 +13,9 @@ import pytest
 
 from farout import metrics
 from farout.protocols import Evg
+from farout.protocols.document import document
 from farout.protocols.evg.tables import min_ranks
-from farout.protocols.summary import Curves, HeatMap, Sheet, Shown, Summary
+from farout.report.content import Curves, HeatMap, Sheet, Shown, Summary
 from farout.report.html import render
 from farout.report.tables import text
 from farout.study.results import Results
@@ -133,7 +134,7 @@ def test_the_overview_has_a_column_per_variation_and_the_best_worst_case_first(t
         "0.5 is chance",
     )
     assert [fact for fact in facts if fact not in shown.caption] == []
-    assert "0.600" in text(run.results())
+    assert "0.600" in text(document(run.results()))
 
 
 def test_methods_have_lines_and_share_what_only_one_of_them_searched(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_a_variation_by_the_name_of_a_column_keeps_its_own(tmp_path: Path) -> No
 def test_nothing_yet(tmp_path: Path) -> None:
     results = Written(tmp_path).scored(A, "inliers", None).results()
     assert summary(results) == Summary("Worst case")
-    assert "No results yet." in render(results)
+    assert "No results yet." in render(document(results))
 
 
 def test_a_search_without_inliers_is_left_out(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_what_is_missing_is_not_a_number(tmp_path: Path) -> None:
         "a": pytest.approx(AUROC), "b": pytest.approx(np.nan, nan_ok=True),
     }  # fmt: skip
     assert list(frame["detector"]) == ["a", "b"]  # what is not known comes last
-    page = render(results)
+    page = render(document(results))
     assert "rank 0<" in page  # no clean rank to come from
 
 
@@ -240,7 +241,7 @@ def test_names_are_never_markup(tmp_path: Path, name: str) -> None:
             run.searched(who, name, name, method, FOUND).searched(who, "other", name, method, FOUND)
     against = {"against": name, "against_network": name}
     run.scored(("net", "0", name), "transfer", FOUND, outliers=name, variation=name, method=name, **against)
-    page = render(run.results())
+    page = render(document(run.results()))
     assert name not in page or "<" not in name
     assert unescape(page).count(name) > 20
     assert {type(figure) for figure in summary(run.results()).figures} == {Curves, HeatMap, Sheet}

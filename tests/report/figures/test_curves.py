@@ -11,7 +11,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from farout.protocols.summary import Curve, Curves
+from farout.report.content import Curve, Curves
 from farout.report.figures import curves
 from farout.report.figures.style import COLORS, style, svg
 

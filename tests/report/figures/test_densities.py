@@ -9,16 +9,27 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Densities
+from farout.report.content import Densities, Scores
 from farout.report.figures import densities
 from farout.report.figures.style import COLORS, style, svg
 
 Curves = dict[str, NDArray[np.float64]]
 
 
+def figure(panels: dict[str, Curves]) -> Densities:
+    """A figure of these scores, those of the inliers by that name."""
+    return Densities(
+        "d", "t", "c",
+        {
+            panel: Scores(curves.get("inliers", np.empty(0)), {k: v for k, v in curves.items() if k != "inliers"})
+            for panel, curves in panels.items()
+        },
+    )  # fmt: skip
+
+
 def drawn(panels: dict[str, Curves]) -> Figure:
     with style():
-        return densities.draw(Densities("d", "t", "c", panels))
+        return densities.draw(figure(panels))
 
 
 def steps(canvas: Figure, panel: int = 0) -> list[StepPatch]:
@@ -43,7 +54,7 @@ def color(curve: StepPatch) -> str:
     ],
 )
 def test_scores_of_any_size_can_be_drawn(scores: NDArray[np.float64]) -> None:
-    source = svg(densities.draw, Densities("d", "t", "c", {"d": {"inliers": scores, "odd": scores}}))
+    source = svg(densities.draw, figure({"d": {"inliers": scores, "odd": scores}}))
     assert source.startswith("<svg")
     assert "nan" not in source.lower()
 

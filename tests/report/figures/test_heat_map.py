@@ -12,7 +12,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from farout.protocols.summary import HeatMap
+from farout.report.content import HeatMap
 from farout.report.figures import heat_map
 from farout.report.figures.style import WIDTH, style
 

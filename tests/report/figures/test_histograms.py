@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Histograms
+from farout.report.content import Histograms
 from farout.report.figures import histograms
 from farout.report.figures.style import COLORS, style
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from farout.protocols.summary import Landscapes, Surface
+from farout.report.content import Landscapes, Surface
 from farout.report.figures import landscapes
 from farout.report.figures.style import style, svg
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from farout.protocols.summary import Densities, HeatMap, Histograms
+from farout.report.content import Densities, HeatMap, Histograms, Scores
 from farout.report.figures import densities, heat_map, histograms
 from farout.report.figures.style import svg, text_width
 
@@ -26,7 +26,7 @@ def named(name: str) -> list[tuple[Callable[[Any], Figure], Any]]:
     """A figure of each kind that has this name in all its texts."""
     values = np.linspace(0, 1, 5)
     return [
-        (densities.draw, Densities("d", name, "c", {name: {"inliers": values, name: values}})),
+        (densities.draw, Densities("d", name, "c", {name: Scores(values, {name: values})})),
         (histograms.draw, Histograms("o", name, "c", {name: {name: values}}, (0, 1))),
         (heat_map.draw, HeatMap("h", name, "c", {name: pd.DataFrame([[0.5]], [name], [name])})),
     ]

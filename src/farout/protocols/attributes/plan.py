@@ -20,11 +20,25 @@ from farout import metrics
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
 from farout.data.shapes_chars import split_of
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.shared.best import marked, versus_best
+from farout.protocols.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
+from farout.protocols.shared.best import best_first, marked, versus_best
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import OWN, Array, Pair, densities, failures, inlier_rows, pairs, scored, span
-from farout.protocols.summary import Densities, HeatMap, Histograms, Shown, Summary, Table
 from farout.registry import unknown
+from farout.report.content import (
+    LABEL,
+    VALUE,
+    Column,
+    Densities,
+    HeatMap,
+    Histograms,
+    Line,
+    Lines,
+    Shown,
+    Summary,
+    Table,
+    frame_of,
+)
 from farout.study.cells.cell import Entry
 from farout.study.results import Results, Row
 from farout.study.sources.images import NamedImages
@@ -37,6 +51,13 @@ SCENARIOS = ("hue", "class", "hue+class")
 """The paper's: OOD in color, in class, and across both."""
 CONDITIONS = ("clean", "corrupted")
 SUBJECT = ["network", "detector"]
+CONDITION = Column("condition", LABEL)
+OVERLAP = Column("overlap", VALUE, better="lower")
+MEDIANS = {
+    "auroc": (Column("auroc", VALUE, better="higher"), Column("auroc_mad", VALUE)),
+    "overlap": (Column("overlap", VALUE, better="lower"), Column("overlap_mad", VALUE)),
+}
+"""Columns of a median over seeds, and of the median absolute deviation from it."""
 
 Shift = str | Sequence[str]
 
@@ -79,8 +100,10 @@ class Attributes(Protocol):
         found = list(pairs(results, cls.name))
         if not found:
             return Summary("Attributes")
-        frame = pd.DataFrame([line for pair in found for line in _lines(results, pair)])
-        middle = _over_seeds(frame)
+        lines = [line for pair in found for line in _lines(results, pair)]
+        frame = frame_of(lines)
+        medians = _over_seeds(frame)
+        middle = frame_of(medians)
         clean = frame[frame["condition"] == CONDITIONS[0]].reset_index(drop=True)
         first = [pair for pair in found if pair.seed == found[0].seed]
         return Summary(
@@ -88,8 +111,8 @@ class Attributes(Protocol):
             [
                 _overview(middle, clean, _marks(results, found, clean)),
                 *networks(results, cls.name, inlier_rows(found)),
-                *_medians(middle),
-                _details(frame),
+                *_medians(medians),
+                _details(lines),
             ],
             [
                 *_heat_maps(middle),
@@ -116,15 +139,15 @@ def _label(shift: frozenset[str]) -> str:
     return "+".join(name for name in ATTRIBUTES if name in shift)
 
 
-def _lines(results: Results, pair: Pair) -> list[dict[str, Any]]:
+def _lines(results: Results, pair: Pair) -> list[Line]:
     """AUROC with its interval, and the overlap, of one detector under one scenario: clean and corrupted."""
     scores = [results.scores(row) for row in (pair.inlier_row, pair.outlier_row)]
     clean = [_uncorrupted(results, row) for row in (pair.inlier_row, pair.outlier_row)]
-    lines = []
+    lines: list[Line] = []
     for condition in CONDITIONS:
         wanted = condition == CONDITIONS[0]
         inliers, outliers = (values[mask == wanted] for values, mask in zip(scores, clean, strict=True))
-        lines.append({**_tags(pair), "condition": condition, **_figures(inliers, outliers)})
+        lines.append({**_tags(pair), CONDITION: condition, **_figures(inliers, outliers)})
     return lines
 
 
@@ -139,34 +162,28 @@ def _uncorrupted(results: Results, row: Row) -> NDArray[np.bool_]:
     return np.asarray(results.attribute(row, "severity") == 0)
 
 
-def _tags(pair: Pair) -> dict[str, str]:
-    return {"network": pair.network or OWN, "seed": pair.seed, "detector": pair.detector, "outliers": pair.outliers}
+def _tags(pair: Pair) -> Line:
+    return {NETWORK: pair.network or OWN, SEED: pair.seed, DETECTOR: pair.detector, OUTLIERS: pair.outliers}
 
 
-def _figures(inliers: Array, outliers: Array) -> dict[str, Any]:
+def _figures(inliers: Array, outliers: Array) -> Line:
+    counts = {N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
     if not len(inliers) or not len(outliers):  # a small limit may leave no corrupted images
-        nothing = dict.fromkeys(("auroc", "auroc_low", "auroc_high", "overlap"), np.nan)
-        return {"n_inliers": len(inliers), "n_outliers": len(outliers), **nothing}
+        return {**counts, AUROC: (np.nan, np.nan, np.nan), OVERLAP: np.nan}
     interval = metrics.auroc_interval(inliers, outliers)
-    return {
-        "n_inliers": len(inliers), "n_outliers": len(outliers),
-        "auroc": interval.value, "auroc_low": interval.low, "auroc_high": interval.high,
-        "overlap": metrics.overlap(inliers, outliers),
-    }  # fmt: skip
+    return {**counts, AUROC: interval, OVERLAP: metrics.overlap(inliers, outliers)}
 
 
-def _over_seeds(frame: pd.DataFrame) -> pd.DataFrame:
+def _over_seeds(frame: pd.DataFrame) -> list[Line]:
     """Median over seeds, and the median absolute deviation from it."""
-    lines = []
-    for (network, detector, condition, outliers), group in frame.groupby(
-        [*SUBJECT, "condition", "outliers"], sort=False
-    ):
-        line = {"network": network, "detector": detector, "condition": condition, "outliers": outliers}
-        for figure in ("auroc", "overlap"):
+    lines: list[Line] = []
+    for key, group in frame.groupby([*SUBJECT, "condition", "outliers"], sort=False):
+        line: dict[Column, Any] = dict(zip((NETWORK, DETECTOR, CONDITION, OUTLIERS), key, strict=True))
+        for figure, (median, deviation) in MEDIANS.items():
             middle = group[figure].median()
-            line |= {figure: middle, f"{figure}_mad": (group[figure] - middle).abs().median()}
-        lines.append(line | {"seeds": len(group)})
-    return pd.DataFrame(lines)
+            line |= {median: middle, deviation: (group[figure] - middle).abs().median()}
+        lines.append({**line, SEEDS: len(group)})
+    return lines
 
 
 def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.Series[str]:
@@ -184,11 +201,10 @@ def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) 
     scenarios = list(dict.fromkeys(middle["outliers"]))
     wide = clean.pivot(index=SUBJECT, columns="outliers", values="auroc")
     wide = wide.reindex(index=pd.MultiIndex.from_frame(clean[SUBJECT].drop_duplicates()), columns=scenarios)
-    wide["mean"] = wide.mean(axis=1, skipna=False)
-    wide = wide.sort_values("mean", ascending=False, kind="stable")
-    wide.columns.name = None
     seeds = int(middle["seeds"].max())
-    shown = marked(every, marks, wide) if seeds == 1 else None
+    columns = {name: Column(name, VALUE, of="scenario", better="higher") for name in scenarios}
+    lines = best_first(wide, columns, lambda who, name: wide.at[who, name])
+    shown = marked(every, marks, lines, columns) if seeds == 1 else {}
     caption = (
         f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "
         f"outliers{f', median over {seeds} seeds' if seeds > 1 else ''}; 1 is ideal, 0.5 is chance, below 0.5 images "
@@ -198,25 +214,25 @@ def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) 
         caption += (
             " Rotation: solids and letters turn further than inliers; flat shapes, which take all angles, do not."
         )
-    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, wide.reset_index(), shown)
+    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, lines, shown)
 
 
-def _medians(middle: pd.DataFrame) -> list[Table]:
-    if middle["seeds"].max() == 1:
+def _medians(lines: Lines) -> list[Table]:
+    if max(line[SEEDS] for line in lines) == 1:
         return []
     caption = (
         "Median over seeds and, as _mad, the median absolute deviation from it. Overlap: the area that the smoothed "
         "densities of inlier and outlier scores share; 1 means that the two look alike."
     )
-    return [Table("attributes_median", "Median over seeds", caption, middle)]
+    return [Table("attributes_median", "Median over seeds", caption, lines)]
 
 
-def _details(frame: pd.DataFrame) -> Table:
+def _details(lines: Lines) -> Table:
     caption = (
         "Every seed by itself. AUROC with its 95 % interval (DeLong). Overlap: the area that the smoothed densities of "
         "inlier and outlier scores share; 1 means that the two look alike."
     )
-    return Table("attributes", "All figures", caption, frame)
+    return Table("attributes", "All figures", caption, lines)
 
 
 def _heat_maps(middle: pd.DataFrame) -> list[Shown]:

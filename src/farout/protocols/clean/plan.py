@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,10 +10,21 @@ import pandas as pd
 
 from farout import metrics
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.shared.best import SIGNIFICANT, marked, versus_best
+from farout.protocols.columns import (
+    AUROC,
+    DETECTOR,
+    FPR_AT_95_ID_RECALL,
+    FPR_AT_95_OOD_RECALL,
+    N_INLIERS,
+    N_OUTLIERS,
+    NETWORK,
+    OUTLIERS,
+    SEED,
+)
+from farout.protocols.shared.best import SIGNIFICANT, best_first, marked, versus_best
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, scored, span
-from farout.protocols.summary import Summary, Table
+from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
 from farout.study.spec import Budget
@@ -24,13 +35,14 @@ IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": 
 RESAMPLES = 1000
 """Bootstrap resamples per interval."""
 
-BOOTSTRAPPED: dict[str, Callable[..., float]] = {
-    "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
-    "fpr_at_95_ood_recall": metrics.fpr_at_95_ood_recall,
-    "aupr_out": partial(metrics.aupr, positive="outlier"),
-    "aupr_in": partial(metrics.aupr, positive="inlier"),
-    "detection_accuracy": metrics.detection_accuracy,
+BOOTSTRAPPED: dict[Column, Callable[..., float]] = {
+    FPR_AT_95_ID_RECALL: metrics.fpr_at_95_id_recall,
+    FPR_AT_95_OOD_RECALL: metrics.fpr_at_95_ood_recall,
+    Column("aupr_out", INTERVAL, better="higher"): partial(metrics.aupr, positive="outlier"),
+    Column("aupr_in", INTERVAL, better="higher"): partial(metrics.aupr, positive="inlier"),
+    Column("detection_accuracy", INTERVAL, better="higher"): metrics.detection_accuracy,
 }
+P_VS_BEST = Column("p_vs_best", VALUE, powers=True)
 
 
 @PROTOCOLS.register("clean")
@@ -49,48 +61,43 @@ class Clean(Protocol):
         found = list(pairs(results, cls.name))
         if not found:
             return Summary("Clean evaluation")
-        frame, marks = _frame(results, found)
+        scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
+        lines = [_line(pair, *both) for pair, both in zip(found, scores, strict=True)]
+        frame = frame_of(lines)
+        p_values, marks = versus_best(frame, scores)
+        details = _details([{**line, P_VS_BEST: p} for line, p in zip(lines, p_values, strict=True)], marks)
         return Summary(
             "Clean evaluation",
-            [_overview(frame, marks), *networks(results, cls.name, inlier_rows(found)), _details(frame, marks)],
+            [_overview(frame, marks), *networks(results, cls.name, inlier_rows(found)), details],
             [*densities(found, results.scores), failures(results, frame, found)],
         )
 
 
-def _frame(results: Results, found: list[Pair]) -> tuple[pd.DataFrame, pd.Series[str]]:
-    """One line per detector and outlier set, every figure with its interval; and which are the best of their group."""
-    scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
-    lines = [_line(pair, *both) for pair, both in zip(found, scores, strict=True)]
-    frame = pd.DataFrame(lines)
-    frame["p_vs_best"], marks = versus_best(frame, scores)
-    return frame, marks
-
-
-def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[str, Any]:
-    line: dict[str, Any] = {"network": pair.network, "seed": pair.seed, "detector": pair.detector}
-    line |= {"outliers": pair.outliers, "n_inliers": len(inliers), "n_outliers": len(outliers)}
-    intervals = {"auroc": metrics.auroc_interval(inliers, outliers)}
-    intervals |= metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
-    for name, interval in intervals.items():
-        line |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-    return line
+def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
+    """One detector and outlier set: every figure with its interval."""
+    line: dict[Column, Any] = {NETWORK: pair.network, SEED: pair.seed, DETECTOR: pair.detector}
+    line |= {OUTLIERS: pair.outliers, N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
+    bootstrapped = metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
+    return {**line, AUROC: metrics.auroc_interval(inliers, outliers), **bootstrapped}
 
 
 def _overview(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
     """AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
     value, low, high = (_wide(frame, name) for name in ("auroc", "auroc_low", "auroc_high"))
-    columns = [(name, value[name]) for name in value]
     seeds = frame["seed"].nunique()
-    if seeds == 1:
-        bounds = (((f"{name}_low", low[name]), (f"{name}_high", high[name])) for name in value)
-        columns = [column for pair, both in zip(columns, bounds, strict=True) for column in (pair, *both)]
-    wide = pd.DataFrame({**dict(columns), "mean": value.mean(axis=1, skipna=False)})
-    wide = wide.sort_values("mean", ascending=False, kind="stable")
+    kind = VALUE if seeds > 1 else INTERVAL
+    columns = {str(name): Column(str(name), kind, of="outlier set", better="higher") for name in value}
+
+    def cell(who: Any, name: str) -> Any:
+        figures = tuple(part.at[who, name] for part in (value, low, high))
+        return figures[0] if seeds > 1 else figures
+
+    lines = best_first(value, columns, cell)
     counts = f"{span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each set"
     caption = f"{counts}; 1 is ideal, 0.5 is chance, below 0.5 outliers look more normal than inliers."
     caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
-    shown = marked(frame, marks, wide) if seeds == 1 else None
-    return Table("clean_auroc", "AUROC by outlier set", caption, wide.reset_index(), shown)
+    shown = marked(frame, marks, lines, columns) if seeds == 1 else {}
+    return Table("clean_auroc", "AUROC by outlier set", caption, lines, shown)
 
 
 def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
@@ -98,11 +105,11 @@ def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
     return frame.pivot_table(index=["network", "detector"], columns="outliers", values=values, sort=False)
 
 
-def _details(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
+def _details(lines: Sequence[Line], marks: pd.Series[str]) -> Table:
     caption = (
         "Every figure with its 95 % interval (AUROC: DeLong; others: bootstrap). fpr_at_95_id_recall: share of "
         "outliers accepted where 95 % of inliers are; fpr_at_95_ood_recall: share of inliers flagged where 95 % of "
         "outliers are. p_vs_best: DeLong's paired test against the best detector of the same network and outlier "
         f"set; from {SIGNIFICANT} on the two cannot be told apart on these images."
     )
-    return Table("clean", "All figures", caption, frame, pd.DataFrame({"auroc": marks}))
+    return Table("clean", "All figures", caption, lines, {AUROC: marks.tolist()})

@@ -8,11 +8,18 @@ import numpy as np
 
 from farout import metrics
 from farout.metrics.setups import recall_threshold
-from farout.protocols.evasion.levels import gradient
-from farout.protocols.evasion.measures import RESAMPLES, Line, bounds, detected, share
+from farout.protocols.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
+from farout.protocols.evasion.levels import GRADIENT, gradient
+from farout.protocols.evasion.measures import RESAMPLES, Line, detected, share
 from farout.protocols.evasion.results import Evaded, Test
 from farout.protocols.shared.pairs import Array
+from farout.report.content import INTERVAL, LABEL, Column
 
+BEFORE_BY = Column("before_by", LABEL)
+BEFORE = Column("before", INTERVAL, better="higher")
+ACCEPTED_BEFORE, ACCEPTED, EVADES = (
+    Column(name, INTERVAL, better="lower") for name in ("accepted_before", "accepted", "evades")
+)
 OWN = (
     "Attacks that know the detector, each made against the one that judges it. Test images that shall be misclassified "
     "and look normal, against the test images as they are; before: the same images under an attack on the classifier "
@@ -29,8 +36,8 @@ def own_lines(found: Evaded) -> list[Line]:
 
 
 def _lines(found: Evaded, test: Test) -> Iterator[Line]:
-    line: Line = {**test.who._asdict(), "attack": test.attack, "outliers": test.outlier_set}
-    line |= {"images": len(test.outliers), "gradient": gradient(found, test), "before_by": ""}
+    line: Line = {**test.who.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
+    line |= {IMAGES: len(test.outliers), GRADIENT: gradient(found, test), BEFORE_BY: ""}
     if not test.outlier_set:
         yield line | _adaptive(found, test)
     elif (before := found.outliers(test)) is not None:
@@ -39,12 +46,11 @@ def _lines(found: Evaded, test: Test) -> Iterator[Line]:
 
 def _turned(test: Test, before: Array) -> Line:
     """Outliers that shall look normal, as they were and as they are."""
-    line = bounds("before", metrics.auroc_interval(test.inliers, before))
-    line |= bounds("auroc", metrics.auroc_interval(test.inliers, test.outliers))
-    for name, outliers in (("accepted_before", before), ("accepted", test.outliers)):
-        line |= bounds(
-            name,
-            metrics.bootstrap_interval(metrics.fpr_at_95_id_recall, test.inliers, outliers, resamples=RESAMPLES),
+    line: Line = {BEFORE: metrics.auroc_interval(test.inliers, before)}
+    line |= {AUROC: metrics.auroc_interval(test.inliers, test.outliers)}
+    for column, outliers in ((ACCEPTED_BEFORE, before), (ACCEPTED, test.outliers)):
+        line[column] = metrics.bootstrap_interval(
+            metrics.fpr_at_95_id_recall, test.inliers, outliers, resamples=RESAMPLES
         )
     return line
 
@@ -53,18 +59,13 @@ def _adaptive(found: Evaded, test: Test) -> Line:
     """Test images under an attack on the classifier alone, and under one on both."""
     line: Line = {}
     if usual := _usual(found, test):
-        same = np.isin(usual.index, test.index)
-        line |= {"before_by": usual.attack, **_renamed(detected(usual, same), "before", "accepted_before")}
-    line |= _renamed(detected(test, np.ones(len(test.outliers), bool)), "auroc", "accepted")
+        figures = detected(usual, np.isin(usual.index, test.index))
+        line = {BEFORE_BY: usual.attack, BEFORE: figures[AUROC], ACCEPTED_BEFORE: figures[FPR_AT_95_ID_RECALL]}
+    figures = detected(test, np.ones(len(test.outliers), bool))
+    line |= {AUROC: figures[AUROC], ACCEPTED: figures[FPR_AT_95_ID_RECALL]}
     correct = np.asarray(found.results.attribute(test.row, "clean_correct"))
     accepted = test.outliers <= recall_threshold(test.inliers)
-    return line | bounds("evades", share((test.successful & accepted)[correct]))
-
-
-def _renamed(figures: Line, auroc: str, accepted: str) -> Line:
-    """AUROC and the share accepted by other names."""
-    names = {"auroc": auroc, "fpr_at_95_id_recall": accepted}
-    return {f"{new}{end}": figures[f"{old}{end}"] for old, new in names.items() for end in ("", "_low", "_high")}
+    return line | {EVADES: share((test.successful & accepted)[correct])}
 
 
 def _usual(found: Evaded, test: Test) -> Test | None:

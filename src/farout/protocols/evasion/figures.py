@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 
+from farout.protocols.columns import ATTACK, NETWORK, OUTLIERS, SEED
 from farout.protocols.evasion.results import Evaded
 from farout.protocols.shared.pairs import OWN, SHOWN
-from farout.protocols.summary import DensityMap, HeatMap, Sheet, Strip
+from farout.report.content import LABEL, Column, DensityMap, HeatMap, Line, Sheet, Strip, frame_of
 from farout.study.results import Row
 
 LIMITS = (0.0, 0.3), (-0.2, 1.0)
 """L2 and SSIM that the densities show at least; two scaled maps rarely differ by more."""
-
-
-Line = Mapping[str, Any]
+OF, MADE_ON = Column("of", LABEL), Column("made_on", LABEL)
 
 
 def at_home(detection: Sequence[Line]) -> list[Line]:
     """The lines of all images, for detectors that read the network that was attacked or none that is known."""
-    return [line for line in detection if line["of"] == "all" and not (line["made_on"] and line["network"])]
+    return [line for line in detection if line[OF] == "all" and not (line[MADE_ON] and line[NETWORK])]
 
 
 def under(line: Line) -> str:
     """The attack of a line, with the outliers that were changed or the network where it is not the detector's."""
-    return " ".join(filter(None, (line["attack"], line.get("outliers", ""), line.get("made_on", ""))))
+    return " ".join(filter(None, (line[ATTACK], line.get(OUTLIERS, ""), line.get(MADE_ON, ""))))
 
 
 def overview(detection: Sequence[Line], turned: Sequence[Line]) -> list[HeatMap]:
     """AUROC of every detector under every attack at home, of the first seed; outliers by set."""
-    lines = [{**line, "attack": under(line)} for line in [*at_home(detection), *turned]]
+    lines = [{**line, ATTACK: under(line)} for line in [*at_home(detection), *turned]]
     if not lines:
         return []
-    frame = pd.DataFrame([line for line in lines if line["seed"] == lines[0]["seed"]])
+    frame = frame_of([line for line in lines if line[SEED] == lines[0][SEED]])
     panels = {
         str(network or OWN): part.pivot_table(index="detector", columns="attack", values="auroc", sort=False)
         for network, part in frame.groupby("network", sort=False)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from math import nan
 
 import numpy as np
 
+from farout.protocols.columns import ATTACK, AUROC, OUTLIERS, Who
 from farout.protocols.evasion.figures import under
 from farout.protocols.evasion.measures import Line
-from farout.protocols.evasion.results import Evaded, Test, Who
+from farout.protocols.evasion.results import Evaded, Test
+from farout.report.content import LABEL, VALUE, Column
+from farout.report.content import Line as AnyLine
 
 ASKS = {
     0: "a weak attack on the classifier",
@@ -20,6 +23,10 @@ ASKS = {
 }
 """Requirements of each level; 0 is not on the paper's roadmap."""
 REACHED, TRIED, NOT_TRIED = "reached", "tried", "not tried"
+LEVEL, ASKED, STATUS, ATTACKS, UNDER = (Column(name, LABEL) for name in ("level", "asks", "status", "attacks", "under"))
+EFFORT = {name: Column(name, LABEL) for name in ("images", "steps")}
+GRADIENT = Column("gradient", LABEL)
+LOWEST_AUROC = Column("lowest_auroc", VALUE, better="higher")
 LEVELS = (
     "How hard every detector was tested, by the levels of the paper's roadmap. A level is reached where an attack had "
     "the effort that the paper, or for levels 3 and 4 our full budget, asks for: on the classifier all test images, on "
@@ -31,7 +38,7 @@ LEVELS = (
 )
 
 
-def level_lines(found: Evaded, lines: Sequence[Mapping[str, Any]]) -> list[Line]:
+def level_lines(found: Evaded, lines: Sequence[AnyLine]) -> list[Line]:
     """A line per detector of every seed and level; `lines`: its AUROC under every attack at home."""
     by_who: dict[Who, list[Test]] = {}
     for test in found.tests():
@@ -62,21 +69,21 @@ def _own(test: Test) -> bool:
     return test.row.tags["role"] == "own_attacked"
 
 
-def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Sequence[Mapping[str, Any]]) -> Line:
-    line: Line = {**who._asdict(), "level": level, "asks": ASKS[level], "status": NOT_TRIED, "attacks": ""}
-    line |= {"images": "", "steps": "", "gradient": "", "lowest_auroc": float("nan"), "under": ""}
+def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]) -> Line:
+    line: Line = {**who.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
+    line |= {**dict.fromkeys(EFFORT.values(), ""), GRADIENT: "", LOWEST_AUROC: nan, UNDER: ""}
     if not tests:
         return line
     most = max(tests, key=lambda test: (test.whole, len(test.outliers)))
-    line |= {"status": REACHED if most.whole else TRIED, "attacks": ", ".join(dict.fromkeys(t.attack for t in tests))}
-    line |= {name: _of(most, name) for name in ("images", "steps")}
+    line |= {STATUS: REACHED if most.whole else TRIED, ATTACKS: ", ".join(dict.fromkeys(t.attack for t in tests))}
+    line |= {column: _of(most, name) for name, column in EFFORT.items()}
     if level >= 3:
-        line["gradient"] = ", ".join(dict.fromkeys(gradient(found, test) for test in tests))
+        line[GRADIENT] = ", ".join(dict.fromkeys(gradient(found, test) for test in tests))
     made = {(test.attack, test.outlier_set) for test in tests}
-    mine = [one for one in lines if (one["attack"], one.get("outliers", "")) in made]
+    mine = [one for one in lines if (one[ATTACK], one.get(OUTLIERS, "")) in made]
     if mine:
-        worst = min(mine, key=lambda one: one["auroc"])
-        line |= {"lowest_auroc": worst["auroc"], "under": under(worst)}
+        worst = min(mine, key=lambda one: one[AUROC].value)
+        line |= {LOWEST_AUROC: worst[AUROC].value, UNDER: under(worst)}
     return line
 
 

@@ -1,4 +1,4 @@
-"""The figures of `evasion`'s tables, each with its interval as three columns."""
+"""The figures of `evasion`'s tables, each with its interval."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 from farout import metrics
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
 from farout.metrics.setups import copied_auroc
+from farout.protocols.columns import AUROC, FPR_AT_95_ID_RECALL, FPR_AT_95_OOD_RECALL
 from farout.protocols.evasion.results import Test
+from farout.report.content import Column
 
 RESAMPLES = 200
 """Bootstrap resamples per interval."""
 BOOTSTRAPPED = {
-    "fpr_at_95_id_recall": metrics.fpr_at_95_id_recall,
-    "fpr_at_95_ood_recall": metrics.fpr_at_95_ood_recall,
+    FPR_AT_95_ID_RECALL: metrics.fpr_at_95_id_recall,
+    FPR_AT_95_OOD_RECALL: metrics.fpr_at_95_ood_recall,
 }
-Line = dict[str, Any]
-
-
-def bounds(name: str, found: Interval) -> Line:
-    """A figure with its interval as three columns."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+Line = dict[Column, Any]
 
 
 def share(hits: NDArray[np.bool_]) -> Interval:
@@ -36,8 +33,6 @@ def share(hits: NDArray[np.bool_]) -> Interval:
 def detected(test: Test, chosen: NDArray[np.bool_]) -> Line:
     """AUROC and FPR of some attacked images against the inliers; an image and its attacked copy count as one."""
     outliers, places = test.outliers[chosen], test.places[chosen]
-    line = bounds("auroc", copied_auroc(test.inliers, outliers, places).share())
+    auroc = copied_auroc(test.inliers, outliers, places).share()
     others = metrics.bootstrap_intervals(BOOTSTRAPPED, test.inliers, outliers, copied=places, resamples=RESAMPLES)
-    for name, interval in others.items():
-        line |= bounds(name, interval)
-    return line
+    return {AUROC: auroc, **others}

@@ -20,12 +20,11 @@ from farout.attacks import ATTACKS, Attack
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.clean.plan import IMAGES
 from farout.protocols.evasion.entries import EFFORT, Effort, Plan, has_maps
-from farout.protocols.evasion.results import Who
 from farout.protocols.evasion.tables import summarise
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
-from farout.protocols.summary import Summary
+from farout.report.content import Summary
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
@@ -63,7 +62,6 @@ class Evasion(Protocol):
                 raise ValueError(f"{what} must be a positive integer, got {number!r}")
         check_labels("detectors", detectors)
         self.attacks: dict[str, Attack] = made("attacks", ATTACKS, attacks)
-        _check_names(self.attacks)
         self.images, self.adaptive_images, self.rounded = images, adaptive_images, rounded
         self.transfer, self.attention, self.detectors = transfer, attention, detectors
 
@@ -129,13 +127,3 @@ class Evasion(Protocol):
 
 def _least(asked: int | None, allowed: int | None) -> int | None:
     return asked if allowed is None else allowed if asked is None else min(asked, allowed)
-
-
-def _check_names(attacks: dict[str, Attack]) -> None:
-    """An error where a table could not tell an attack's columns from others."""
-    for label in attacks:
-        if not isinstance(label, str) or label in Who._fields or label.endswith(("_low", "_high")):
-            raise ValueError(
-                f"an attack cannot be called {label!r}: tables have a column for every attack beside "
-                f"{', '.join(Who._fields)}, and bounds end in _low and _high; give it another label"
-            )

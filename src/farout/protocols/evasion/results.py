@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from farout.protocols.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
-
-
-class Who(NamedTuple):
-    """A detector on a network of one seed."""
-
-    network: str
-    seed: str
-    detector: str
-
-    @staticmethod
-    def of(row: Row) -> Who:
-        """The detector of a row."""
-        return Who(*(row.tags[name] for name in Who._fields))
-
-    @staticmethod
-    def in_line(line: Mapping[str, Any]) -> Who:
-        """The detector of a table's line."""
-        return Who(*(line[name] for name in Who._fields))
 
 
 @dataclass(frozen=True)

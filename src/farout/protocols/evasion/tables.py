@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from farout.metrics.intervals import Interval
-from farout.protocols.evasion.adaptive import OWN, own_lines
-from farout.protocols.evasion.figures import at_home, attention_figures, overview, under
+from farout.protocols.columns import (
+    ATTACK,
+    AUROC,
+    DETECTOR,
+    IMAGES,
+    N_INLIERS,
+    N_OUTLIERS,
+    NETWORK,
+    OUTLIERS,
+    SEED,
+    Who,
+)
+from farout.protocols.evasion.adaptive import BEFORE_BY, OWN, own_lines
+from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, under
 from farout.protocols.evasion.levels import LEVELS, level_lines
-from farout.protocols.evasion.measures import Line, bounds, detected, share
-from farout.protocols.evasion.results import Evaded, Test, Who
-from farout.protocols.summary import Shown, Summary, Table
+from farout.protocols.evasion.measures import Line, detected, share
+from farout.protocols.evasion.results import Evaded, Test
+from farout.report.content import INTERVAL, VALUE, Column, Shown, Summary, Table
 from farout.study.results import Results, Row
 
 TITLE = "Evasion"
+ACCURACY = Column("accuracy", INTERVAL)
+ASR, ASR_OF_CORRECT, ASR_8BIT, WRONG = (
+    Column(name, INTERVAL, better="lower") for name in ("asr", "asr_of_correct", "asr_8bit", "wrong")
+)
+L2, LINF = Column("l2", VALUE), Column("linf", VALUE)
+SHIFTS = (Column("l2", INTERVAL), Column("ssim", INTERVAL))
+"""How attention maps differ: medians with quartiles."""
 
 
 def summarise(results: Results, protocol: str) -> Summary:
@@ -25,19 +43,19 @@ def summarise(results: Results, protocol: str) -> Summary:
     found = Evaded(results, protocol)
     detection = [line for test in found.tests() if not test.outlier_set for line in _detection(found, test)]
     own = own_lines(found)
-    turned = [line for line in own if line["outliers"]]
+    turned = [line for line in own if line[OUTLIERS]]
     attacks = [*found.rows("attack"), *(row for row in found.rows("own_attack") if not row.tags["outliers"])]
     told = _ROUNDED if found.rounded else _UNROUNDED
     tables = [
         *_made("evasion_auroc", "AUROC by attack", _GLANCE + told, _glance(detection, turned)),
         *_made(
             "evasion_success", "Attack success", _SUCCESS,
-            _without_empty([_success(found, row) for row in attacks], "detector"),
+            _without_empty([_success(found, row) for row in attacks], DETECTOR),
         ),
-        *_made("evasion", "Detection of attacked images", _DETECTION + told, _without_empty(detection, "made_on")),
+        *_made("evasion", "Detection of attacked images", _DETECTION + told, _without_empty(detection, MADE_ON)),
         *_made(
             "evasion_adaptive", "Attacks on the detectors themselves", OWN + told,
-            _without_empty(own, "outliers", "before_by"),
+            _without_empty(own, OUTLIERS, BEFORE_BY),
         ),
         *_made("evasion_transfer", "Transfer between networks", _TRANSFER + told, _transfer(found)),
         *_made("evasion_attention", "Attention", _ATTENTION + told, _attention(found)),
@@ -48,12 +66,12 @@ def summarise(results: Results, protocol: str) -> Summary:
 
 
 def _made(name: str, title: str, caption: str, lines: Sequence[Line]) -> list[Table]:
-    return [Table(name, title, caption, pd.DataFrame(lines))] if lines else []
+    return [Table(name, title, caption, lines)] if lines else []
 
 
-def _without_empty(lines: Sequence[Line], *names: str) -> Sequence[Line]:
+def _without_empty(lines: Sequence[Line], *columns: Column) -> Sequence[Line]:
     """The lines without those of the columns that say nothing."""
-    empty = {name for name in names if not any(line[name] for line in lines)}
+    empty = {column for column in columns if not any(line[column] for line in lines)}
     return [{key: value for key, value in line.items() if key not in empty} for line in lines]
 
 
@@ -91,31 +109,31 @@ def _glance(detection: Sequence[Line], turned: Sequence[Line]) -> list[Line]:
     """A line per detector, a column per attack; of all images, at home."""
     lines: dict[Who, Line] = {}
     for line in [*at_home(detection), *turned]:
-        column = under(line)
-        found = Interval(line["auroc"], line["auroc_low"], line["auroc_high"])
-        lines.setdefault(Who.in_line(line), Who.in_line(line)._asdict()).update(bounds(column, found))
+        of = "attack on outliers" if line.get(OUTLIERS) else "attack"
+        column = Column(under(line), INTERVAL, of=of, better="higher")
+        lines.setdefault(Who.in_line(line), Who.in_line(line).line)[column] = line[AUROC]
     return list(lines.values())
 
 
 def _success(found: Evaded, row: Row) -> Line:
     correct, success, rounded = (found.column(row, name) for name in ("clean_correct", "success", "success_8bit"))
-    line: Line = {name: row.tags[name] for name in ("network", "seed", "attack", "detector")}
-    line |= {"images": len(correct), **bounds("accuracy", share(correct)), **bounds("asr", share(success))}
-    line |= bounds("asr_of_correct", share(success[correct])) | bounds("asr_8bit", share(rounded[correct]))
+    line: Line = {column: row.tags[column.name] for column in (NETWORK, SEED, ATTACK, DETECTOR)}
+    line |= {IMAGES: len(correct), ACCURACY: share(correct), ASR: share(success)}
+    line |= {ASR_OF_CORRECT: share(success[correct]), ASR_8BIT: share(rounded[correct])}
     turned = found.column(row, "l2")[success & correct]
     l2 = float(np.median(turned)) if len(turned) else float("nan")
-    return line | {"l2": l2, "linf": float(found.column(row, "linf").max())}
+    return line | {L2: l2, LINF: float(found.column(row, "linf").max())}
 
 
 def _detection(found: Evaded, test: Test) -> Iterator[Line]:
     """A line for all attacked images and one for the successful ones."""
     plain = test.at_home and (test.who.network or len(found.attacked) < 2)
-    about = {**test.who._asdict(), "attack": test.attack, "made_on": "" if plain else test.made_on}
+    about = {**test.who.line, ATTACK: test.attack, MADE_ON: "" if plain else test.made_on}
     everything = np.ones(len(test.outliers), bool)
     for of, chosen in (("all", everything), ("successful", test.successful)):
         if chosen.any():
-            numbers = {"n_inliers": len(test.inliers), "n_outliers": int(chosen.sum())}
-            yield {**about, "of": of, **numbers, **detected(test, chosen)}
+            numbers = {N_INLIERS: len(test.inliers), N_OUTLIERS: int(chosen.sum())}
+            yield {**about, OF: of, **numbers, **detected(test, chosen)}
 
 
 def _transfer(found: Evaded) -> list[Line]:
@@ -126,9 +144,8 @@ def _transfer(found: Evaded) -> list[Line]:
         if made and at_home:
             both = found.column(made, "clean_correct") & found.column(at_home, "clean_correct")
             wrong = found.column(row, "prediction") != found.column(row, "label")
-            line: Line = {"seed": row.tags["seed"], "attack": row.tags["attack"], "made_on": row.tags["made_on"]}
-            line |= {"network": row.tags["network"], "images": int(both.sum()), **bounds("wrong", share(wrong[both]))}
-            lines.append(line)
+            line: Line = {column: row.tags[column.name] for column in (SEED, ATTACK, MADE_ON, NETWORK)}
+            lines.append({**line, IMAGES: int(both.sum()), WRONG: share(wrong[both])})
     return lines
 
 
@@ -140,16 +157,12 @@ def _attention(found: Evaded) -> list[Line]:
     lines = []
     for row in found.rows("attention"):
         turned = found.column(row, "clean_correct") & found.column(row, "success")
-        line: Line = {"network": row.tags["network"], "seed": row.tags["seed"], "attack": row.tags["attack"]}
+        line: Line = {column: row.tags[column.name] for column in (NETWORK, SEED, ATTACK)}
         for of, chosen in (("successful", turned), ("all", np.ones(len(turned), bool))):
             if chosen.any():
-                figures = {name: _quartiles(found.column(row, name)[chosen]) for name in ("l2", "ssim")}
-                lines.append({**line, "of": of, "images": int(chosen.sum()), **_columns(figures)})
+                figures = {column: _quartiles(found.column(row, column.name)[chosen]) for column in SHIFTS}
+                lines.append({**line, OF: of, IMAGES: int(chosen.sum()), **figures})
     return lines
-
-
-def _columns(figures: dict[str, Interval]) -> Line:
-    return {key: value for name, interval in figures.items() for key, value in bounds(name, interval).items()}
 
 
 def _quartiles(values: NDArray[np.float64]) -> Interval:

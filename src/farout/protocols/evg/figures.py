@@ -9,7 +9,7 @@ import pandas as pd
 
 from farout.protocols.evg.results import Found, Reading, methods, titled
 from farout.protocols.shared.pairs import Array
-from farout.protocols.summary import Curve, Curves, HeatMap
+from farout.report.content import Curve, Curves, HeatMap
 
 
 def curves(reading: Reading) -> list[Curves]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from farout.protocols.columns import Who
 from farout.protocols.evg.figures import standardized
-from farout.protocols.evg.results import Reading, who_of
+from farout.protocols.evg.results import Reading
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.pairs import Array
-from farout.protocols.summary import Landscapes, Surface
+from farout.report.content import Landscapes, Surface
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row
 from farout.variations import VARIATIONS
@@ -40,9 +41,9 @@ def landscapes(results: Results, protocol: str, reading: Reading) -> list[Landsc
     rows = [row for row in rows if row.tags["seed"] == rows[0].tags["seed"]]
     inliers = {one.who: one.inliers for one in reading.clean.values()}
     panels: dict[str, Surface] = {}
-    for who in dict.fromkeys(who_of(row) for row in rows):
+    for who in dict.fromkeys(Who.of(row) for row in rows):
         if who in inliers:
-            own = [row for row in rows if who_of(row) == who]
+            own = [row for row in rows if Who.of(row) == who]
             panels |= _panels(results, own, reading.names[who], inliers[who])
     if not panels:
         return []

@@ -2,79 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from math import nan
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, bounds, interval, methods, titled
+from farout.metrics import Interval
+from farout.protocols.columns import METHOD, N_OUTLIERS, OUTLIERS, Who
+from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, interval, methods, titled
 from farout.protocols.shared.pairs import span
-from farout.protocols.summary import Table
+from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
 
-TAKEN = ("network", "seed", "detector", "outliers", "n_outliers", "method", "clean", "worst_case", "control")
-"""Columns that are no variation."""
+CLEAN = Column("clean", INTERVAL, better="higher")
+WORST_CASE = Column("worst_case", VALUE, better="higher")
+CONTROL = Column("control", VALUE, better="higher")
 
 
 def overview(reading: Reading) -> Table:
     """A line per detector, outlier set and, where several were run, method; of every set the best worst case first."""
-    frame = pd.DataFrame(list(_lines(reading)))
+    lines: Lines = list(_lines(reading))
     if reading.found:
-        frame = _best_first(frame)
-    return Table("evg_auroc", "AUROC in the worst case", _caption(reading), frame)
+        lines = _best_first(lines)
+    return Table("evg_auroc", "AUROC in the worst case", _caption(reading), lines)
 
 
-def _lines(reading: Reading) -> Iterator[dict[str, Any]]:
+def _lines(reading: Reading) -> Iterator[Line]:
     tried = methods(reading.found)
     compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
     found = {(one.who, one.what): one for one in reading.found}
     controlled = any(len(one.control) for one in reading.found)
     for who, outliers in reading.known:
         for method in compared or [""]:
-            line: dict[str, Any] = {**who._asdict(), "outliers": outliers, **({"method": method} if compared else {})}
+            line: dict[Column, Any] = {**who.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
             before = reading.clean.get((who, outliers))
-            line |= {"n_outliers": len(before.scores) if before else 0, **_bounds("clean", before)}
+            line |= {N_OUTLIERS: len(before.scores) if before else 0, CLEAN: _auroc(before)}
             used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
-            for variation, what in used.items():
-                line |= _bounds(_column(variation), found.get((who, what)))
+            line |= {_column(variation): _auroc(found.get((who, what))) for variation, what in used.items()}
             line |= _worst(line, tried)
             yield line | (_control([found.get((who, what)) for what in used.values()]) if controlled else {})
 
 
-def _worst(line: dict[str, Any], variations: Iterable[str]) -> dict[str, float]:
+def _worst(line: Line, variations: Iterable[str]) -> dict[Column, float]:
     """The lowest AUROC of a line: chains begin at random, so what was found may be less normal than what was clean."""
-    found = [line[_column(name)] for name in variations]
+    found = [line[_column(name)].value for name in variations]
     if not found:
         return {}
     lowest = np.min(found)  # not a number where one is missing
-    return {"worst_case": float(lowest if np.isnan(lowest) else np.fmin(line["clean"], lowest))}
+    return {WORST_CASE: float(lowest if np.isnan(lowest) else np.fmin(line[CLEAN].value, lowest))}
 
 
-def _control(found: list[Found | None]) -> dict[str, float]:
+def _control(found: list[Found | None]) -> dict[Column, float]:
     """Of the variation that came lowest, AUROC against inliers that were searched likewise."""
     there = [one for one in found if one is not None]
     lowest = min(there, key=lambda one: one.auroc.value, default=None)
-    return {"control": interval(lowest.control, lowest.scores).value if lowest else nan}
+    return {CONTROL: interval(lowest.control, lowest.scores).value if lowest else nan}
 
 
-def _bounds(name: str, one: Scored | None) -> dict[str, float]:
-    return bounds(name, one.auroc if one else interval(NONE, NONE))
+def _auroc(one: Scored | None) -> Interval:
+    return one.auroc if one else interval(NONE, NONE)
 
 
-def _column(variation: str) -> str:
-    """The variation's column; what it is called may be the name of another."""
-    return f"{variation} (variation)" if variation in TAKEN else titled(variation)
+def _column(variation: str) -> Column:
+    return Column(titled(variation), INTERVAL, of="variation", better="higher")
 
 
-def _best_first(frame: pd.DataFrame) -> pd.DataFrame:
+def _best_first(lines: Lines) -> Lines:
     """Outlier sets in their order; within each the detectors by their lowest AUROC, and their methods by theirs."""
-    sets, _ = pd.factorize(frame["outliers"])
-    whos, _ = pd.factorize(pd.MultiIndex.from_frame(frame[["network", "seed", "detector", "outliers"]]))
-    own = frame["worst_case"].to_numpy()
+    keys = [(line[OUTLIERS], Who.in_line(line)) for line in lines]
+    sets, whos = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
+    own = np.array([line[WORST_CASE] for line in lines])
     worst = np.array([own[whos == who].min() for who in whos])
     order = np.lexsort((own, whos, -worst, sets))  # the last key counts first; what is missing comes last
-    return frame.iloc[order].reset_index(drop=True)
+    return [lines[place] for place in order]
+
+
+def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number the distinct keys in the order in which they appear."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys])
 
 
 def _caption(reading: Reading) -> str:

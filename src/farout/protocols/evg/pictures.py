@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.evg.results import Found, Reading, Who, methods, titled
+from farout.protocols.columns import Who
+from farout.protocols.evg.results import Found, Reading, methods, titled
 from farout.protocols.shared.pairs import span
-from farout.protocols.summary import Sheet, Strip
+from farout.report.content import Sheet, Strip
 
 GAP = 2
 """Pixels between a picture before and after."""

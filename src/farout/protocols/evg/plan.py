@@ -23,7 +23,7 @@ from farout.protocols.evg.landscape import plane
 from farout.protocols.evg.tables import summarise
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.selection import check_chosen, check_labels
-from farout.protocols.summary import Summary
+from farout.report.content import Summary
 from farout.search import SEARCHES
 from farout.study.cells.cell import Entry
 from farout.study.results import Results

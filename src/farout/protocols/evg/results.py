@@ -13,20 +13,13 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.metrics import Interval
+from farout.protocols.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row
 
 NONE: Array = np.empty(0)
 """Scores that are not there."""
-
-
-class Who(NamedTuple):
-    """A detector on a network of one seed."""
-
-    network: str
-    seed: str
-    detector: str
 
 
 class What(NamedTuple):
@@ -137,17 +130,17 @@ class Reading:
 def read(results: Results, protocol: str) -> Reading:
     """What there is so far of what the protocol planned."""
     rows = results.done(protocol)
-    inliers = {who_of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
-    rows = [row for row in rows if who_of(row) in inliers]
+    inliers = {Who.of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
+    rows = [row for row in rows if Who.of(row) in inliers]
 
     def scored(row: Row) -> tuple[Who, Row, Array, Row, Array]:
-        return who_of(row), *inliers[who_of(row)], row, results.scores(row)
+        return Who.of(row), *inliers[Who.of(row)], row, results.scores(row)
 
-    clean = {(who_of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
-    controls = {(who_of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
+    clean = {(Who.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
+    controls = {(Who.of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
     found = []
     for row in _of("search", rows):
-        who, what = who_of(row), _what(row)
+        who, what = Who.of(row), _what(row)
         before = clean[who, what.outliers].scores if (who, what.outliers) in clean else NONE
         control = controls.get((who, what[1:]), NONE)
         found.append(Found(*scored(row), what, before, control, results))
@@ -157,11 +150,6 @@ def read(results: Results, protocol: str) -> Reading:
 
 def _of(role: str, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.tags["role"] == role]
-
-
-def who_of(row: Row) -> Who:
-    """Return the detector that a row belongs to."""
-    return Who(row.tags["network"], row.tags["seed"], row.tags["detector"])
 
 
 def _against(row: Row) -> Who:
@@ -175,11 +163,6 @@ def _what(row: Row) -> What:
 def interval(inliers: Array, outliers: Array) -> Interval:
     """AUROC with its 95 % interval (DeLong); not a number where there are no scores."""
     return metrics.auroc_interval(inliers, outliers) if len(inliers) and len(outliers) else Interval(nan, nan, nan)
-
-
-def bounds(name: str, found: Interval) -> dict[str, float]:
-    """The columns of a value with its interval."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
 
 
 def titled(variation: str) -> str:

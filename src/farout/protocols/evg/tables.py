@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from farout import metrics
+from farout.protocols.columns import AUROC, DETECTOR, METHOD, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED
 from farout.protocols.evg.figures import curves, transfer_maps
 from farout.protocols.evg.landscape import landscapes
 from farout.protocols.evg.overview import overview
 from farout.protocols.evg.pictures import sheets
-from farout.protocols.evg.results import Found, Reading, bounds, interval, read, titled
+from farout.protocols.evg.results import Found, Reading, Transferred, interval, read, titled
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array
-from farout.protocols.summary import Shown, Summary, Table
+from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Line, Lines, Shown, Summary, Table
 from farout.study.results import Results
 
 RUNS = 5
 """MinRank is a mean over so many runs, which are parts of the chains."""
+VARIATION, FOUND_AGAINST = Column("variation", LABEL), Column("found_against", LABEL)
+CHAINS, QUERIES = Column("chains", COUNT), Column("queries", COUNT)
+AUROC_CLEAN = Column("auroc_clean", VALUE, better="higher")
+AUROC_CONTROL = Column("auroc_control", INTERVAL, better="higher")
+AUROC_START, AUROC_LAST = (Column(f"auroc_{name}", VALUE, better="higher") for name in ("start", "last"))
+MIN_RANK, MIN_RANK_SHARE, MIN_RANK_CLEAN = (
+    Column(name, VALUE, better="higher") for name in ("min_rank", "min_rank_share", "min_rank_clean")
+)
+MIN_RANK_SE, CHAINS_PER_RUN = Column("min_rank_se", VALUE), Column("chains_per_run", COUNT)
+WALK = [Column(name, VALUE) for name in ("accepted", "exploration", "stuck")]
+"""How chains moved, as the mean over them."""
+STANDARDIZED_ON = Column("standardized_on", LABEL)
+CLEAN, FOUND, CONTROL = (Column(name, VALUE, better="higher") for name in ("clean", "found", "control"))
+DROP, DROP_BY_SEARCH, DROP_BY_OUTLIERS = (
+    Column(name, VALUE, better="lower") for name in ("drop", "drop_by_search", "drop_by_outliers")
+)
 
 
 def summarise(results: Results, protocol: str) -> Summary:
@@ -31,8 +47,8 @@ def summarise(results: Results, protocol: str) -> Summary:
     scored = [one.inlier_row for one in [*reading.clean.values(), *reading.found]]
     tables = [overview(reading), *networks(results, protocol, scored)]
     if reading.found:
-        frame = pd.DataFrame([_line(one) for one in reading.found])
-        tables += [*_drops(frame), _details(frame), *_transfers(reading)]
+        lines = [_line(one) for one in reading.found]
+        tables += [*_drops(lines), _details(lines), *_transfers(reading)]
     figures: list[Shown] = [
         *sheets(reading),
         *transfer_maps(reading),
@@ -42,22 +58,27 @@ def summarise(results: Results, protocol: str) -> Summary:
     return Summary("Worst case", tables, figures)
 
 
-def _line(one: Found) -> dict[str, Any]:
+def _line(one: Found) -> Line:
     """All figures of one search."""
     rank, error, size = min_ranks(one.inliers, one.scores)
     return {
-        **one.who._asdict(), "outliers": one.what.outliers, "variation": titled(one.what.variation),
-        "method": one.what.method, "chains": len(one.scores), "queries": one.queries, "n_inliers": len(one.inliers),
-        **bounds("auroc", one.auroc),
-        "auroc_clean": interval(one.inliers, one.clean).value,
-        **bounds("auroc_control", interval(one.control, one.scores)),
-        "auroc_start": metrics.auroc(one.inliers, one.column("start")),
-        "auroc_last": metrics.auroc(one.inliers, one.column("last")),
-        "min_rank": rank, "min_rank_se": error, "chains_per_run": size,
-        "min_rank_share": rank / len(one.inliers), "min_rank_clean": _min_rank(one.inliers, one.clean),
-        **{name: float(one.column(name).mean()) for name in ("accepted", "exploration", "stuck")},
-        "standardized_on": one.standardized_on,
+        **_about(one), CHAINS: len(one.scores), QUERIES: one.queries, N_INLIERS: len(one.inliers),
+        AUROC: one.auroc,
+        AUROC_CLEAN: interval(one.inliers, one.clean).value,
+        AUROC_CONTROL: interval(one.control, one.scores),
+        AUROC_START: metrics.auroc(one.inliers, one.column("start")),
+        AUROC_LAST: metrics.auroc(one.inliers, one.column("last")),
+        MIN_RANK: rank, MIN_RANK_SE: error, CHAINS_PER_RUN: size,
+        MIN_RANK_SHARE: rank / len(one.inliers), MIN_RANK_CLEAN: _min_rank(one.inliers, one.clean),
+        **{column: float(one.column(column.name).mean()) for column in WALK},
+        STANDARDIZED_ON: one.standardized_on,
     }  # fmt: skip
+
+
+def _about(one: Found | Transferred) -> dict[Column, Any]:
+    """The detector, and what was searched how."""
+    outliers, variation, method = one.what
+    return {**one.who.line, OUTLIERS: outliers, VARIATION: titled(variation), METHOD: method}
 
 
 def _min_rank(inliers: Array, outliers: Array) -> float:
@@ -79,7 +100,7 @@ def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
     return float(np.mean(ranks)), float(np.std(ranks, ddof=1) / np.sqrt(RUNS)), size
 
 
-def _details(frame: pd.DataFrame) -> Table:
+def _details(lines: Lines) -> Table:
     caption = (
         "One line per search. auroc: what was found against unchanged inliers, with its 95 % interval (DeLong); "
         "auroc_clean: the same outliers, one per chain, before they were varied; auroc_control: what was found, "
@@ -92,24 +113,14 @@ def _details(frame: pd.DataFrame) -> Table:
         "accepted: share of steps in which a chain moved; exploration: spread of its states, 1 = all over the domain; "
         "stuck: share of chains that did not move in their second half."
     )
-    return Table("evg", "All figures", caption, frame)
+    return Table("evg", "All figures", caption, lines)
 
 
-def _drops(frame: pd.DataFrame) -> list[Table]:
+def _drops(lines: Lines) -> list[Table]:
     """The drop from clean AUROC in two parts; nothing where inliers were not searched."""
-    known = frame[frame["auroc_control"].notna()]
-    if not len(known):
+    known = [_drop(line) for line in lines if not isnan(line[AUROC_CONTROL].value)]
+    if not known:
         return []
-    clean, found, fair = (known[name] for name in ("auroc_clean", "auroc", "auroc_control"))
-    split = known[["network", "seed", "detector", "outliers", "variation", "method"]].assign(
-        n_outliers=known["chains"],
-        clean=clean,
-        found=found,
-        control=fair,
-        drop=clean - found,
-        drop_by_search=fair - found,
-        drop_by_outliers=clean - fair,
-    )
     caption = (
         "A search takes the minimum over many queries, and that makes any image look more normal, inliers too. AUROC "
         "of n_outliers outliers, unchanged (clean) and as found, both against unchanged inliers; control: as found, "
@@ -118,7 +129,16 @@ def _drops(frame: pd.DataFrame) -> list[Table]:
         "that look odder than they were. drop_by_outliers stays; it is negative where the search sets outliers further "
         "apart from inliers. Intervals are among all figures."
     )
-    return [Table("evg_drop", "How much of the drop is only the search", caption, split.reset_index(drop=True))]
+    return [Table("evg_drop", "How much of the drop is only the search", caption, known)]
+
+
+def _drop(line: Line) -> Line:
+    clean, found, fair = line[AUROC_CLEAN], line[AUROC].value, line[AUROC_CONTROL].value
+    return {
+        **{column: line[column] for column in (NETWORK, SEED, DETECTOR, OUTLIERS, VARIATION, METHOD)},
+        N_OUTLIERS: line[CHAINS], CLEAN: clean, FOUND: found, CONTROL: fair,
+        DROP: clean - found, DROP_BY_SEARCH: fair - found, DROP_BY_OUTLIERS: clean - fair,
+    }  # fmt: skip
 
 
 def _transfers(reading: Reading) -> list[Table]:
@@ -128,12 +148,11 @@ def _transfers(reading: Reading) -> list[Table]:
     names, lines = reading.names, []
     for one, against in reading.judged:
         clean = reading.clean.get((one.who, one.what.outliers))
-        line = {**one.who._asdict(), "outliers": one.what.outliers, "variation": titled(one.what.variation)}
-        line |= {"method": one.what.method, "found_against": names[against]}
-        lines.append({**line, **bounds("auroc", one.auroc), "auroc_clean": clean.auroc.value if clean else nan})
+        figures = {AUROC: one.auroc, AUROC_CLEAN: clean.auroc.value if clean else nan}
+        lines.append({**_about(one), FOUND_AGAINST: names[against], **figures})
     caption = (
         "What was found against one detector, scored by every other: AUROC against unchanged inliers, with its 95 % "
         "interval (DeLong), beside that of the same outliers before they were varied (auroc_clean). What fools one and "
         "spares another is a weakness of the first alone."
     )
-    return [Table("evg_transfer", "Transfer, all figures", caption, pd.DataFrame(lines))]
+    return [Table("evg_transfer", "Transfer, all figures", caption, lines)]

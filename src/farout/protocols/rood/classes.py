@@ -13,9 +13,6 @@ from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
 
-COLUMNS = ("setup", "network", "seed", "detector", "mean", "GS")
-"""Of the table that has others called after the classes."""
-
 
 def no_one_class(alone: Sequence[Subject], others: Sequence[Subject]) -> str | None:
     """Why some of the detectors that are to take single classes for the inliers cannot; None where all can."""
@@ -69,10 +66,9 @@ def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[in
 def class_names(labels: Sequence[int], classes: Sequence[str]) -> dict[int, str]:
     """What tables call the classes: the name, with the label where the name alone would not do."""
     known = [classes[label] if 0 <= label < len(classes) else "" for label in labels]
-    clear = [known.count(name) == 1 and name not in COLUMNS and not name.endswith(("_low", "_high")) for name in known]
     return {
-        label: (name if alone else f"{name} ({label})") if name else str(label)
-        for label, name, alone in zip(labels, known, clear, strict=True)
+        label: (name if known.count(name) == 1 else f"{name} ({label})") if name else str(label)
+        for label, name in zip(labels, known, strict=True)
     }
 
 

@@ -11,7 +11,7 @@ from farout import rng
 from farout.protocols.rood.measures import Measured
 from farout.protocols.rood.results import PLAIN, Key, Line, Scores, Test
 from farout.protocols.shared.pairs import OWN, SHOWN, Array
-from farout.protocols.summary import Bars, Gallery, Scatter, Strip
+from farout.report.content import Bars, Gallery, Scatter, Strip
 
 NONE = "none"
 """The bar without shifts."""

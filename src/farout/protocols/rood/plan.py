@@ -26,7 +26,7 @@ from farout.protocols.rood.entries import INLIERS, _Plan
 from farout.protocols.rood.setups import Setups, setups_from
 from farout.protocols.rood.tables import summarise
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
-from farout.protocols.summary import Summary
+from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
 from farout.study.study import Study, Trial

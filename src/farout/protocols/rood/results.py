@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farout.data.arrays import OUTLIER
+from farout.protocols.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 
@@ -20,14 +21,6 @@ UNSHIFTED = "U"
 """The setup without shifts."""
 OTHER_CLASSES, DEFECTS = "other classes", "defects"
 """What one-class tests have as outliers."""
-
-
-class Who(NamedTuple):
-    """A detector on a network of one seed."""
-
-    network: str
-    seed: str
-    detector: str
 
 
 class Key(NamedTuple):
@@ -138,8 +131,7 @@ def read(results: Results, protocol: str) -> list[Line]:
     by_who: dict[Who, dict[str, list[Row]]] = {}
     for row in results.rows:
         if row.protocol == protocol:
-            who = Who(*(row.tags[name] for name in Who._fields))
-            by_who.setdefault(who, {}).setdefault(row.tags["label"], []).append(row)
+            by_who.setdefault(Who.of(row), {}).setdefault(row.tags["label"], []).append(row)
     return [line for who, by_class in by_who.items() for line in _lines(results, who, by_class)]
 
 

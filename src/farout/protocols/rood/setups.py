@@ -15,8 +15,6 @@ from farout.shifts.corruption import SEVERITIES, Corruption
 Named = str | Mapping[str, Any]
 """A shift by name, or with settings: {name: fog, severity: 3}."""
 Setups = Sequence[str] | Mapping[str, Sequence[Named] | None]
-TAKEN = ("", "network", "seed", "seeds", "detector", "outliers", "class", "n_train", "n_inliers", "n_outliers")
-"""Columns of tables that have others called after the setups."""
 
 
 def setups_from(given: Setups, frost_dir: str | Path | None) -> dict[str, list[Shift]]:
@@ -25,10 +23,6 @@ def setups_from(given: Setups, frost_dir: str | Path | None) -> dict[str, list[S
         raise ValueError(f"setups must list A, C or both, or map names to shifts ({{weather: [fog]}}), got {given!r}")
     items = given if isinstance(given, Mapping) else {str(name): None for name in given}
     setups = {str(name): _shifts(str(name), shifts, frost_dir) for name, shifts in items.items()}
-    columns = [*TAKEN, *(figure for name in ("U", *setups) for figure in (name, f"GS {name}"))]
-    for name in setups:
-        if columns.count(name) > 1 or name.endswith(("_low", "_high")):
-            raise ValueError(f"a setup cannot be called {name!r}: tables use that word; name it otherwise")
     names = dict.fromkeys(made.name for shifts in setups.values() for made in shifts)
     if frost_dir is not None and "frost" not in names:
         raise ValueError(f"frost_dir={frost_dir} is for frost, which is not among {', '.join(names)}")
@@ -36,6 +30,8 @@ def setups_from(given: Setups, frost_dir: str | Path | None) -> dict[str, list[S
 
 
 def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | Path | None) -> list[Shift]:
+    if not setup:
+        raise ValueError("a setup needs a name, got an empty one")
     if setup == "U":
         raise ValueError("the setup U, without shifts, is always there: leave it out")
     if given is None:

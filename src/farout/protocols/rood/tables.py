@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import nan
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from farout.metrics.intervals import Interval
+from farout.protocols.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.rood.figures import bars, false_alarms, scatters
 from farout.protocols.rood.measures import MISSING, Measure, Measured, measured
 from farout.protocols.rood.results import PLAIN, UNSHIFTED, Key, Line, Test, read
-from farout.protocols.summary import Shown, Summary, Table
+from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, Summary, Table, columns_of
+from farout.report.content import Line as TableLine
 from farout.study.results import Results
 
 TITLE = "Realistic shifts"
+U = Column(UNSHIFTED, INTERVAL, better="higher")
+SETUP, SHIFT, SEVERITY, CLASS = (Column(name, LABEL) for name in ("setup", "shift", "severity", "class"))
+N_TRAIN = Column("n_train", COUNT)
+MEAN = Column("mean", VALUE, better="higher")
+GS = Column("GS", INTERVAL, better="higher")
+MEAN_GS = Column("GS", VALUE, better="higher")
+FLAGGED = Column("flagged", INTERVAL, better="lower")
 Lines = Sequence[tuple[Line, Measured]]
 
 
@@ -32,12 +40,14 @@ def summarise(results: Results, protocol: str) -> Summary:
 
 def _overview(lines: Lines) -> Table:
     """A line per detector and outlier set; of every set the highest AUROC without shifts first."""
-    frame = pd.DataFrame([_line(line, found) for line, found in lines])
-    several = frame["seed"].nunique() > 1
+    table = [_line(line, found) for line, found in lines]
+    several = len({line[SEED] for line in table}) > 1
+    unshifted = [line[U][0] for line in table]
     if several:
-        frame = _over_seeds(frame)
-    sets, _ = pd.factorize(frame["outliers"])
-    frame = frame.iloc[np.lexsort([-frame[UNSHIFTED].to_numpy(float), sets])]
+        table = _over_seeds(table)
+        unshifted = [line[MEAN_U] for line in table]
+    sets, _ = pd.factorize(np.array([line[OUTLIERS] for line in table], object))
+    table = [table[place] for place in np.lexsort([-np.array(unshifted), sets])]
     caption = (
         "AUROC of the outliers against inliers as they are (U) and with all their shifted copies among the inliers (A: "
         "augmentations, C: corruptions of five severities, or setups of the study's own). GS: the generalizability "
@@ -52,38 +62,55 @@ def _overview(lines: Lines) -> Table:
             "and n_outliers count the images that are so for at least one class. The training of the network is not "
             "part of this: one that was trained on these classes has seen the outliers' classes too."
         )
-    return Table("rood", "Generalizability", caption, frame.reset_index(drop=True))
+    return Table("rood", "Generalizability", caption, table)
 
 
-def _over_seeds(frame: pd.DataFrame) -> pd.DataFrame:
+def _over_seeds(lines: Sequence[TableLine]) -> list[TableLine]:
     """Means, without intervals; none where a seed lacks the figure."""
-    keys, counts = ["network", "detector", "outliers"], ["n_inliers", "n_outliers"]
-    left_out = (*keys, *counts, "seed")
-    figures = [name for name in map(str, frame) if name not in left_out and not name.endswith(("_low", "_high"))]
-    groups = frame.groupby(keys, sort=False)
-    means = groups[figures].mean(skipna=False)
-    return pd.concat([groups.size().rename("seeds"), groups[counts].first(), means], axis=1).reset_index()
+    keys = (NETWORK, DETECTOR, OUTLIERS)
+    figures = [column for column in columns_of(lines) if column.kind is INTERVAL]
+    values = pd.DataFrame([[line.get(column, MISSING.auroc)[0] for column in figures] for line in lines])
+    groups = values.groupby([[line[key] for line in lines] for key in keys], sort=False)
+    means, merged = groups.mean(skipna=False), list[TableLine]()
+    for key in means.index:
+        places = groups.indices[key]
+        first = lines[places[0]]
+        counts = {SEEDS: len(places), N_INLIERS: first[N_INLIERS], N_OUTLIERS: first[N_OUTLIERS]}
+        mean = {_mean(column): means.at[key, place] for place, column in enumerate(figures)}
+        merged.append({**{column: first[column] for column in keys}, **counts, **mean})
+    return merged
 
 
-def _line(line: Line, found: Measured) -> dict[str, Any]:
-    about = {**line.who._asdict(), "outliers": line.against}
-    return about | _setups(line, found.together, found.inliers, found.outliers)
+def _mean(column: Column) -> Column:
+    """The column of means over seeds, which have no interval."""
+    return replace(column, kind=VALUE)
 
 
-def _setups(line: Line, found: Mapping[Key, Measure], inliers: int, outliers: int) -> dict[str, Any]:
+MEAN_U = _mean(U)
+
+
+def _line(line: Line, found: Measured) -> TableLine:
+    return {**line.who.line, OUTLIERS: line.against, **_setups(line, found.together, found.inliers, found.outliers)}
+
+
+def _setups(line: Line, found: Mapping[Key, Measure], inliers: int, outliers: int) -> TableLine:
     """AUROC of all setups, then all generalizability scores."""
     measures = {name: found.get(Key(name), MISSING) for name in line.setups}
-    columns = {"n_inliers": inliers, "n_outliers": outliers, **_bounds(UNSHIFTED, found.get(PLAIN, MISSING).auroc)}
-    for name, measure in measures.items():
-        columns |= _bounds(name, measure.auroc)
-    for name, measure in measures.items():
-        columns |= _bounds(f"GS {name}", measure.score)
-    return columns
+    return {
+        N_INLIERS: inliers,
+        N_OUTLIERS: outliers,
+        U: found.get(PLAIN, MISSING).auroc,
+        **{_auroc(name): measure.auroc for name, measure in measures.items()},
+        **{_score(name): measure.score for name, measure in measures.items()},
+    }
 
 
-def _bounds(name: str, found: Interval) -> dict[str, Any]:
-    """A figure with its interval as three columns."""
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+def _auroc(setup: str) -> Column:
+    return Column(setup, INTERVAL, of="setup", better="higher")
+
+
+def _score(setup: str) -> Column:
+    return Column(f"GS {setup}", INTERVAL, of="generalizability score", better="higher")
 
 
 def _by_class(lines: Lines) -> list[Table]:
@@ -92,70 +119,73 @@ def _by_class(lines: Lines) -> list[Table]:
     if not single:
         return []
     setups = dict.fromkeys([UNSHIFTED, *(name for line, _ in single for name in line.setups)])
-    frame = pd.DataFrame([_class_line(*one, setup) for setup in setups for one in single])
+    table = [_class_line(*one, setup, _classes(single)) for setup in setups for one in single]
     caption = (
         "AUROC where that class is the inlier; the mean over classes and, against the setup U, the generalizability "
         "score in points. Intervals of every class: see the table of single classes."
     )
-    details = pd.DataFrame(
-        [
-            _single(line, test, *figures)
-            for line, found in single
-            for test, figures in zip(line.tests, found.tests, strict=True)
-        ]
-    )
+    details = [
+        _single(line, test, *figures)
+        for line, found in single
+        for test, figures in zip(line.tests, found.tests, strict=True)
+    ]
     about = (
         "Every class by itself: AUROC of every setup and generalizability scores in points, with 95 % intervals, which "
         "are rough where there are fewer than about 30 inliers. n_train: the images of the class that the detector is "
         "fitted on."
     )
     return [
-        Table("rood_classes", "AUROC by class", caption, _last(frame, ["mean", "GS"])),
+        Table("rood_classes", "AUROC by class", caption, table),
         Table("rood_class_intervals", "Single classes", about, details),
     ]
 
 
-def _class_line(line: Line, found: Measured, setup: str) -> dict[str, Any]:
+def _classes(lines: Lines) -> dict[str, Column]:
+    """The columns of all classes that any detector has."""
+    names = dict.fromkeys(test.of for line, _ in lines for test in line.tests)
+    return {name: Column(name, VALUE, of="class", better="higher") for name in names}
+
+
+def _class_line(line: Line, found: Measured, setup: str, classes: Mapping[str, Column]) -> TableLine:
     key = Key(setup)
     values = {
         test.of: figures.get(key, MISSING).auroc.value
         for test, (_, _, figures) in zip(line.tests, found.tests, strict=True)
     }
     score = nan if setup == UNSHIFTED else found.of(key).score.value
-    return {"setup": setup, **line.who._asdict(), **values, "mean": found.of(key).auroc.value, "GS": score}
+    return {
+        SETUP: setup,
+        **line.who.line,
+        **{column: values.get(name, nan) for name, column in classes.items()},
+        MEAN: found.of(key).auroc.value,
+        MEAN_GS: score,
+    }
 
 
-def _last(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """These columns behind the others: a class that the first detector lacks comes after them."""
-    return frame[[*(name for name in frame if name not in columns), *columns]]
-
-
-def _single(line: Line, test: Test, inliers: int, outliers: int, found: Mapping[Key, Measure]) -> dict[str, Any]:
-    about = {**line.who._asdict(), "class": test.of, "n_train": test.n_train}
-    return about | _setups(line, found, inliers, outliers)
+def _single(line: Line, test: Test, inliers: int, outliers: int, found: Mapping[Key, Measure]) -> TableLine:
+    return {**line.who.line, CLASS: test.of, N_TRAIN: test.n_train, **_setups(line, found, inliers, outliers)}
 
 
 def _by_shift(lines: Lines) -> list[Table]:
-    shifts = pd.DataFrame([row for one in lines for row in _shift_lines(*one, False)])
-    severities = pd.DataFrame([row for one in lines for row in _shift_lines(*one, True)])
+    shifts = [row for one in lines for row in _shift_lines(*one, False)]
+    severities = [row for one in lines for row in _shift_lines(*one, True)]
     caption = (
         "One shift at a time: AUROC with its copies among the inliers, the generalizability score in points, and "
         "flagged: the share of shifted inliers above the threshold that keeps 95 % of the inliers as they are. In "
         "brackets 95 % intervals; the threshold is taken as given."
     )
     tables = [Table("rood_shifts", "By shift", caption + " All severities together.", shifts)]
-    if not severities.empty and severities["severity"].nunique() > 1:
+    if len({row[SEVERITY] for row in severities}) > 1:
         tables.append(Table("rood_severities", "By shift and severity", caption, severities))
-    return [table for table in tables if not table.frame.empty]
+    return [table for table in tables if table.lines]
 
 
-def _shift_lines(line: Line, found: Measured, apart: bool) -> Iterator[dict[str, Any]]:
+def _shift_lines(line: Line, found: Measured, apart: bool) -> Iterator[TableLine]:
     """A row per shift, or per shift and severity, of what is there."""
     for (setup, shift), severities in line.planned.items():
         for severity in severities if apart else [""]:
             measure = found.of(Key(setup, shift, severity))
             if measure is not MISSING:
-                row: dict[str, Any] = {**line.who._asdict(), "outliers": line.against, "setup": setup, "shift": shift}
-                row |= {"severity": severity} if apart else {}
-                row |= _bounds("auroc", measure.auroc) | _bounds("GS", measure.score)
-                yield row | _bounds("flagged", measure.flagged)
+                about = {**line.who.line, OUTLIERS: line.against, SETUP: setup, SHIFT: shift}
+                about |= {SEVERITY: severity} if apart else {}
+                yield {**about, AUROC: measure.auroc, GS: measure.score, FLAGGED: measure.flagged}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from farout import metrics
-from farout.protocols.summary import BEST, TIED
+from farout.protocols.columns import DETECTOR, NETWORK
+from farout.report.content import BEST, TIED, VALUE, Column, Line, Lines
 
 SIGNIFICANT = 0.05
 """From this p-value on two detectors cannot be told apart."""
+
+MEAN = Column("mean", VALUE, better="higher")
+"""Over the outlier sets."""
 
 Scores = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Of inliers and of outliers."""
@@ -45,7 +49,24 @@ def versus_best(frame: pd.DataFrame, scores: Sequence[Scores]) -> tuple[list[flo
     return p_values, pd.Series(marks, frame.index)
 
 
-def marked(frame: pd.DataFrame, marks: pd.Series[str], wide: pd.DataFrame) -> pd.DataFrame:
-    """The marks of a frame's lines in the form of `wide`: a line per network and detector, a column per set."""
-    lines = frame.assign(mark=marks)
-    return lines.pivot(index=wide.index.names, columns="outliers", values="mark").loc[wide.index].reset_index(drop=True)
+def best_first(wide: pd.DataFrame, columns: Mapping[str, Column], cell: Callable[[Any, str], Any]) -> list[Line]:
+    """Return a line per network and detector, which are the frame's index, by their mean over all outlier sets.
+
+    columns: of the outlier sets, which are the frame's columns; cell: gives what stands there.
+    """
+    means = wide.mean(axis=1, skipna=False).sort_values(ascending=False, kind="stable")
+    lines: list[Line] = []
+    for who, mean in means.items():
+        network, detector = cast(tuple[str, str], who)
+        cells = {column: cell(who, name) for name, column in columns.items()}
+        lines.append({NETWORK: network, DETECTOR: detector, **cells, MEAN: mean})
+    return lines
+
+
+def marked(
+    frame: pd.DataFrame, marks: pd.Series[str], lines: Lines, columns: Mapping[str, Column]
+) -> dict[Column, list[str]]:
+    """Return the marks of a frame's lines for a table with these lines and a column per outlier set."""
+    wide = frame.assign(mark=marks).pivot(index=["network", "detector"], columns="outliers", values="mark")
+    wide = wide.loc[[(line[NETWORK], line[DETECTOR]) for line in lines]]
+    return {column: wide[name].fillna("").tolist() for name, column in columns.items()}

@@ -23,6 +23,8 @@ def made(what: str, registry: Registry[T], items: Sequence[Named]) -> dict[str, 
             raise ValueError(f"{what}: expected a name, or a mapping with a name and settings, got {item!r}")
         thing = registry.create(settings.pop("name"), **{k: v for k, v in settings.items() if k != "label"})
         label = settings.get("label") or thing.label  # type: ignore[attr-defined]
+        if not isinstance(label, str):
+            raise ValueError(f"{what}: a label must be a string, got {label!r}")
         if label in found:
             raise ValueError(f"two {what} are called {label!r}; tell them apart: {{name: {label}, …, label: another}}")
         found[label] = thing

@@ -6,16 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from farout.metrics.intervals import clopper_pearson_bounds
-from farout.protocols.summary import Table
+from farout.metrics.intervals import Interval, clopper_pearson_bounds
+from farout.protocols.columns import SEED
+from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Table
 from farout.study.cells.cell import Entry
 from farout.study.cells.predict import PredictCell
 from farout.study.results import CLASSIFIED, Results, Row
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.subjects.subject import Subject
+
+CLASSIFIER = Column("classifier", LABEL)
+TEST_ACCURACY = Column("test_accuracy", INTERVAL, better="higher")
+N_TEST = Column("n_test", COUNT)
+VALIDATION_ACCURACY = Column("validation_accuracy", VALUE, better="higher")
 
 
 def classifiers(subjects: Iterable[Subject]) -> dict[str, NetworkSource]:
@@ -36,12 +41,12 @@ def classified(protocol: str, seed: int, subjects: Sequence[Subject], images: Im
 def networks(results: Results, protocol: str, scored: Iterable[Row]) -> list[Table]:
     """The networks' accuracy: a detector can do no better than the network it reads. `scored`: rows of inliers."""
     tested = {_key(row): row for row in results.classified(protocol)}
-    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str], dict[Column, Any]] = {}
     for row in scored:
         figures = {**_tested(results, tested.get(_key(row))), **_validated(results, row)}
         if figures:
             network, seed = _key(row)
-            lines[_key(row)] = {"classifier": network, "seed": seed, **figures}
+            lines[_key(row)] = {CLASSIFIER: network, SEED: seed, **figures}
     if not lines:
         return []
     caption = (
@@ -50,25 +55,25 @@ def networks(results: Results, protocol: str, scored: Iterable[Row]) -> list[Tab
         "images; too high where those were cut from images that the network was trained on. If they are not what you "
         "expect, check mean and std."
     )
-    return [Table(f"{protocol}_networks", "Networks", caption, pd.DataFrame(list(lines.values())))]
+    return [Table(f"{protocol}_networks", "Networks", caption, list(lines.values()))]
 
 
 def _key(row: Row) -> tuple[str, str]:
     return row.tags["network"], row.tags["seed"]
 
 
-def _tested(results: Results, row: Row | None) -> dict[str, Any]:
+def _tested(results: Results, row: Row | None) -> dict[Column, Any]:
     """Accuracy on the test images."""
     if row is None:
         return {}
     right = results.store.column(row.cell, "prediction") == results.labels(row)
     share = float(np.mean(right))
-    low, high = clopper_pearson_bounds(share, len(right), 0.025)
-    return {"test_accuracy": share, "test_accuracy_low": low, "test_accuracy_high": high, "n_test": len(right)}
+    interval = Interval(share, *clopper_pearson_bounds(share, len(right), 0.025))
+    return {TEST_ACCURACY: interval, N_TEST: len(right)}
 
 
-def _validated(results: Results, row: Row) -> dict[str, Any]:
+def _validated(results: Results, row: Row) -> dict[Column, Any]:
     """Accuracy on the validation images, as the fits of the row's detector have found it."""
     known = (results.store.facts(cell).get("accuracy") for cell in row.requires if results.store.has(cell))
     found = [accuracy for accuracy in known if accuracy is not None]
-    return {"validation_accuracy": found[-1]} if found else {}
+    return {VALIDATION_ACCURACY: found[-1]} if found else {}

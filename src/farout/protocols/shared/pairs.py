@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farout.protocols.shared.best import best, largest
 from farout.protocols.shared.networks import classified
-from farout.protocols.summary import Densities, Gallery, Strip
+from farout.report.content import Densities, Gallery, Scores, Strip
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
 from farout.study.results import Results, Row
@@ -85,14 +85,14 @@ def densities(found: Sequence[Pair], scores: Callable[[Row], Array], which: str 
     return figures
 
 
-def _panels(found: Sequence[Pair], scores: Callable[[Row], Array]) -> dict[str, dict[str, Array]]:
+def _panels(found: Sequence[Pair], scores: Callable[[Row], Array]) -> dict[str, Scores]:
     """Curves by detector; what has no scores has no curve."""
-    panels: dict[str, dict[str, Array]] = {}
+    panels: dict[str, Scores] = {}
     for pair in found:
-        curves = panels.setdefault(pair.detector, {"inliers": scores(pair.inlier_row)})
-        curves[pair.outliers] = scores(pair.outlier_row)
-    drawn = {name: {key: values for key, values in c.items() if len(values)} for name, c in panels.items()}
-    return {name: curves for name, curves in drawn.items() if curves}
+        panel = panels.setdefault(pair.detector, Scores(scores(pair.inlier_row), {}))
+        if len(values := scores(pair.outlier_row)):
+            panel.outliers[pair.outliers] = values
+    return {name: panel for name, panel in panels.items() if len(panel.inliers) or panel.outliers}
 
 
 def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Gallery:

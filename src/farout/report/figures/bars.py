@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Bars
+from farout.report.content import Bars
 from farout.report.figures.style import (
     COLUMNS,
     DISTINCT,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from farout.protocols.summary import Curve, Curves
+from farout.report.content import Curve, Curves
 from farout.report.figures.style import COLORS, COLUMNS, colors_of, grid, legend
 
 LARGEST = 1e100

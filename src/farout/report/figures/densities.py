@@ -6,9 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
-from farout.protocols.summary import Densities
+from farout.report.content import Densities, Scores
 from farout.report.figures.style import COLORS, colors_of, grid, legend
 
 BINS = 60
@@ -17,26 +16,29 @@ LARGEST = 1e100
 
 
 def draw(figure: Densities) -> Figure:
-    """One small histogram panel per detector."""
-    colors = colors_of(figure.panels.values(), COLORS)
+    """One small histogram panel per detector; the inliers in the first color, filled."""
+    outliers = colors_of((panel.outliers for panel in figure.panels.values()), (*COLORS[1:], COLORS[0]))
     canvas, axes = grid(figure.panels, 2.1)
-    for ax, curves in zip(axes, figure.panels.values(), strict=True):
-        _curves(ax, curves, colors)
-    legend(canvas, [Patch(facecolor=color, label=name) for name, color in colors.items()])
+    for ax, panel in zip(axes, figure.panels.values(), strict=True):
+        _curves(ax, panel, outliers)
+    sets = [Patch(facecolor=color, label=name) for name, color in outliers.items()]
+    legend(canvas, [Patch(facecolor=COLORS[0], label="inliers"), *sets])
     return canvas
 
 
-def _curves(ax: Axes, curves: dict[str, NDArray[np.float64]], colors: dict[str, str]) -> None:
+def _curves(ax: Axes, panel: Scores, colors: dict[str, str]) -> None:
     """Histograms of shared bins between the outer half percents; what lies beyond is put into the last bins."""
-    everything = np.concatenate(list(curves.values())).clip(-LARGEST, LARGEST)
+    outliers = ((scores, colors[name], False) for name, scores in panel.outliers.items())
+    curves = [(panel.inliers, COLORS[0], True), *outliers]
+    everything = np.concatenate([scores for scores, _, _ in curves]).clip(-LARGEST, LARGEST)
     low, high = np.quantile(everything, [0.005, 0.995])
     least = 1e-5 * max(abs(low), abs(high), 1 / LARGEST)  # narrower cannot be drawn
     if high - low <= least:
         low, high = (low, low + max(1, least)) if high == low else (low - least, high + least)
     edges = np.linspace(low, high, BINS + 1)
-    for name, scores in curves.items():
-        shares = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
-        inliers = name == "inliers"
-        ax.stairs(np.sqrt(shares), edges, color=colors[name], fill=inliers, alpha=0.45 if inliers else 1)
+    for scores, color, filled in curves:
+        if len(scores):
+            shares = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
+            ax.stairs(np.sqrt(shares), edges, color=color, fill=filled, alpha=0.45 if filled else 1)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

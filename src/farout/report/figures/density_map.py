@@ -9,7 +9,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from farout.protocols.summary import DensityMap
+from farout.report.content import DensityMap
 from farout.report.figures.style import COLUMNS, INK, grid, hover, nothing
 
 HEIGHT = 2.6

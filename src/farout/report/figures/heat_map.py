@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from farout.protocols.summary import HeatMap
+from farout.report.content import HeatMap
 from farout.report.figures.style import WIDTH, text_width
 
 CELL, LINE = 0.28, 0.22

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Histograms
+from farout.report.content import Histograms
 from farout.report.figures.style import COLORS, COLUMNS, colors_of, grid, legend
 
 BINS = 20

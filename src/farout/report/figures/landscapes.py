@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.interpolate import griddata
 
-from farout.protocols.summary import Landscapes, Surface
+from farout.report.content import Landscapes, Surface
 from farout.report.figures.style import COLUMNS, grid, hover, nothing
 
 HEIGHT = 2.9

@@ -13,7 +13,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from farout.protocols.summary import Scatter
+from farout.report.content import Scatter
 from farout.report.figures.style import COLUMNS, DISTINCT, INK, grid, hover, legend, nothing
 
 HEIGHT = 3.4

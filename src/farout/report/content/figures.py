@@ -1,26 +1,20 @@
-"""What a protocol makes of stored scores: plain data that the report draws and people can export."""
+"""Figures as data: what each kind of figure shows, for the report to draw."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-BEST, TIED = "best", "tied"
-
 
 @dataclass(frozen=True)
-class Table:
-    """A table for people and for files; columns `x_low` and `x_high` are the 95 % interval of `x`."""
+class Scores:
+    """Scores of the inliers, and of every outlier set by its label."""
 
-    name: str
-    title: str
-    caption: str
-    frame: pd.DataFrame
-    marks: pd.DataFrame | None = None
-    """Lines as in `frame`, and some of its columns: BEST, TIED (with the best, by a paired test) or nothing."""
+    inliers: NDArray[np.float64]
+    outliers: dict[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +24,7 @@ class Densities:
     name: str
     title: str
     caption: str
-    panels: dict[str, dict[str, NDArray[np.float64]]]
+    panels: dict[str, Scores]
 
 
 @dataclass(frozen=True)
@@ -169,12 +163,3 @@ class Landscapes:
 
 Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap | Landscapes
 """A figure of any kind; the report knows how to draw each."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """All that one protocol shows."""
-
-    title: str
-    tables: list[Table] = field(default_factory=list)
-    figures: list[Shown] = field(default_factory=list)
