@@ -46,6 +46,7 @@ FOLDERS = (
     "protocols",
     "search",
     "shifts",
+    "training",
     "variations",
 )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         protocols,
         search,
         shifts,
+        training,
         variations,
     )
     from farout.api.attack import attack
@@ -74,6 +75,7 @@ _FOLDERS = (
     "protocols",
     "search",
     "shifts",
+    "training",
     "variations",
 )
 
@@ -109,6 +111,7 @@ __all__ = [
     "shift",
     "shifts",
     "stress",
+    "training",
     "variations",
     "worst_case",
 ]
