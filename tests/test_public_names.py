@@ -47,6 +47,7 @@ FOLDERS = (
     "protocols",
     "search",
     "shifts",
+    "training",
     "variations",
 )
 

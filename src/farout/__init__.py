@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         protocols,
         search,
         shifts,
+        training,
         variations,
     )
     from farout.api.attack import attack
@@ -77,6 +78,7 @@ _FOLDERS = (
     "protocols",
     "search",
     "shifts",
+    "training",
     "variations",
 )
 
@@ -113,6 +115,7 @@ __all__ = [
     "shift",
     "shifts",
     "stress",
+    "training",
     "variations",
     "worst_case",
 ]

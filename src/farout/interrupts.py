@@ -11,6 +11,9 @@ _received: list[int] = []
 """Signals received since the last `listen`."""
 _trusted = False
 """Can a KeyboardInterrupt be told from the user's? True while our handler is installed."""
+_deferring = False
+_deferred = False
+"""Is a signal waiting for the end of `deferred`?"""
 
 
 class Stop(BaseException):
@@ -47,6 +50,22 @@ def listening() -> Iterator[None]:
         _trusted = False
 
 
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Defer a signal that our handler hears to the end of the block; a second one is not deferred."""
+    global _deferring, _deferred
+    if _deferring:
+        yield
+        return
+    _deferring = True
+    try:
+        yield
+    finally:
+        _deferring, heard, _deferred = False, _deferred, False
+    if heard:
+        raise KeyboardInterrupt
+
+
 def ignore() -> None:
     """Ignore Ctrl-C, as worker processes do: their parent decides."""
     global _trusted
@@ -67,5 +86,9 @@ def exit_code() -> int | None:
 
 
 def _remember(number: int, frame: object) -> None:
+    global _deferred
     _received.append(number)
+    if _deferring and not _deferred:
+        _deferred = True
+        return
     raise KeyboardInterrupt

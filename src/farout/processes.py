@@ -169,6 +169,17 @@ def signals_deferred() -> Iterator[None]:
 
 
 @contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Have torch compute on so many threads while this lasts."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
     """These variables while this lasts; processes started meanwhile inherit them."""
     before = {key: os.environ.get(key) for key in changes}

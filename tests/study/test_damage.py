@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from farout.networks import checkpoint, create
-from farout.networks.checkpoint import Standing, copy_of
 from farout.study import records
 from farout.study.records import Damaged
 from farout.study.store import Store, array_file, score_table
+from farout.training import checkpoint
+from farout.training.checkpoint import Checkpoint
 from helpers.command_line import farout, refused
 from helpers.written_runs import lenet_weights, rewrite_plan
 
@@ -189,14 +189,17 @@ def test_kept_work_is_replaced_and_proven(store: Store) -> None:
 
 
 def test_training_does_not_go_on_from_a_damaged_checkpoint(tmp_path: Path) -> None:
-    network = create("lenet", 4, 32)
-    optimizer = torch.optim.SGD(network.parameters(), 0.1)
-    standing = Standing(copy_of(network.state_dict()))
     path = tmp_path / "checkpoint.safetensors"
-    checkpoint.save(path, "id", network, optimizer, standing)
-    assert checkpoint.load(path, "id", network, optimizer) is not None
-    flip(path, -1)
-    assert checkpoint.load(path, "id", network, optimizer) is None
+    checkpoint.save(path, "id", Checkpoint({"epoch": 3}, {"weights/a": torch.ones(3)}))
+    found = checkpoint.load(path, "id")
+    assert found is not None
+    assert (found.position, found.under("weights")["a"].tolist()) == ({"epoch": 3}, [1, 1, 1])
+    assert checkpoint.load(path, "another") is None
+    whole = path.read_bytes()
+    for place in (-1, whole.index(b"epoch"), whole.index(b": 3") + 2):
+        flip(path, place)
+        assert checkpoint.load(path, "id") is None
+        path.write_bytes(whole)
 
 
 @pytest.mark.parametrize("name", ["scores.parquet", "state.safetensors", "examples.safetensors", "record.json"])

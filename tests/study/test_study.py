@@ -114,12 +114,12 @@ def test_a_budget_scales_the_training(ready: Any, tmp_path: Path, budget: str, t
     study = ready(inliers=inliers, networks=[{"name": "lenet", "train": {"epochs": 100}}], budget=budget)
     network = study.trials[0].subjects[0].fit.network
     assert isinstance(network, TrainedNetwork)
-    assert (len(network.cell.train.preview()), network.cell.recipe["epochs"]) == (train_images, epochs)
+    assert (len(network.cell.train.preview()), network.cell.recipe.epochs) == (train_images, epochs)
 
 
 def test_a_budget_never_adds_epochs(ready: Any) -> None:
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 2}}], budget="full")
-    assert study.trials[0].subjects[0].fit.network.cell.recipe["epochs"] == 2
+    assert study.trials[0].subjects[0].fit.network.cell.recipe.epochs == 2
 
 
 def test_every_seed_trains_a_network(ready: Any) -> None:
@@ -302,7 +302,7 @@ def test_making_ready_trains_nothing(ready: Any, monkeypatch: pytest.MonkeyPatch
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("trained")
 
-    monkeypatch.setattr("farout.study.cells.train.train", refuse)
+    monkeypatch.setattr("farout.study.cells.train.fit", refuse)
     study = ready(networks=[{"name": "lenet", "train": {"epochs": 1}}])
     cells = [cell for entry in plan(study) for need in entry.cell.requires for cell in need.requires]
     assert {type(cell) for cell in cells} == {TrainCell}

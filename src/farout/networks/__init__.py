@@ -1,7 +1,11 @@
-"""Classifiers: networks by name, any module as a `Network`, and one training loop."""
+"""Classifiers: networks by name, any module as a `Network`, and their weights.
+
+`train` and `History` are those of `farout.training`, imported when first used.
+"""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,11 +17,10 @@ from torch import nn
 from farout.core import Head
 from farout.identity import Json, describe_maker, is_users
 from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
+from farout.networks.accuracy import accuracy
 from farout.networks.base import NETWORKS, seeded
-from farout.networks.checkpoint import History
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
-from farout.networks.training import accuracy, train
 from farout.networks.weights import load_weights, save_weights
 from farout.registry import UnknownName, unknown
 from farout.rng import seed_of
@@ -35,6 +38,13 @@ __all__ = [
     "save_weights",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("History", "train"):  # a network does not know how it is trained
+        return getattr(importlib.import_module("farout.training.classifier"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 SMALLEST = 16
 """The smallest side that leaves every network a map to look at."""

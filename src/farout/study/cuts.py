@@ -32,9 +32,11 @@ def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
         cuts.append(f"{len(left_out)} of {len(trained)} networks to be trained: {names}")
     if seeds != spec.seeds:
         cuts.append(f"{len(spec.seeds) - len(seeds)} of {len(spec.seeds)} seeds")
-    epochs = max((network.train.epochs for network in spec.networks if network.train), default=0)
+    epochs = max((network.train.epochs or 0 for network in spec.networks if network.train), default=0)
     if shared.epochs and epochs > shared.epochs:
         cuts.append(f"{epochs - shared.epochs} of {epochs} epochs of training")
+    if shared.epochs and any(network.train.steps for network in spec.networks if network.train):
+        cuts.append(f"steps of training after {shared.epochs} epochs")
     networks = [network for place, network in enumerate(spec.networks) if place not in left_out]
     return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
 

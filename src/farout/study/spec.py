@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +19,10 @@ from pydantic import (
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
+    SerializerFunctionWrapHandler,
     ValidationError,
     ValidationInfo,
+    WrapSerializer,
     field_validator,
     model_validator,
 )
@@ -33,6 +36,7 @@ from farout.files import opened
 from farout.registry import UnknownName, registry_of, unknown
 from farout.study.paths import resolved
 from farout.study.yaml_files import LARGEST, load
+from farout.training.recipe import Recipe
 
 Budget = Literal["quick", "standard", "full"]
 BUDGETS: tuple[Budget, ...] = ("quick", "standard", "full")
@@ -72,7 +76,7 @@ class Spec(BaseModel):
         return value
 
 
-def _check_keys(cls: type[Spec], keys: Iterable[Any], known: Iterable[str]) -> None:
+def _check_keys(cls: type[Any], keys: Iterable[Any], known: Iterable[str]) -> None:
     known = list(known)
     for key in keys:
         if key not in known:
@@ -156,17 +160,32 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
 InlierSplits = Annotated[InliersSpec, BeforeValidator(_inliers)]
 
 
-class TrainSpec(Spec):
-    """How a network is trained before the study; every field goes into the network's identity."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSpec(Recipe):
+    """How a network is trained before the study: a recipe, whose seed is the study's; all of it is in its identity."""
 
-    epochs: PositiveInt = 100
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.1
-    batch: Annotated[int, Field(ge=2)] = 128
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 5e-4
-    schedule: Literal["cosine", "step"] = "cosine"
-    augment: Literal["crop_flip", "none"] = "crop_flip"
+    __pydantic_config__ = ConfigDict(allow_inf_nan=False)
+    epochs: int | None = None
+    """100 where the number of steps is not given either."""
+
+    def __post_init__(self) -> None:
+        if self.epochs is None and self.steps is None:
+            object.__setattr__(self, "epochs", 100)
+        super().__post_init__()
 
 
+def _recipe(value: Any) -> Any:
+    if isinstance(value, dict):
+        known = [field.name for field in dataclasses.fields(TrainSpec) if field.name != "seed"]
+        _check_keys(TrainSpec, value, known)
+    return value
+
+
+def _without_seed(recipe: Any, dump: SerializerFunctionWrapHandler) -> Any:
+    return {key: value for key, value in dump(recipe).items() if key != "seed"}
+
+
+Training = Annotated[TrainSpec, BeforeValidator(_recipe), WrapSerializer(_without_seed)]
 WeightsFile = Annotated[str, AfterValidator(_rooted)]
 
 
@@ -221,7 +240,7 @@ class NetworkSpec(NamedSpec):
     )
     members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
     pretrained: bool = False
-    train: TrainSpec | None = None
+    train: Training | None = None
     mean: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     """Normalizer, a number per channel or one for all; None = 0.5, or what timm's weights saw of a network that timm
     builds."""

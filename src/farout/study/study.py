@@ -30,6 +30,7 @@ from farout.study.spec import (
     NetworkSpec,
     ProtocolSpec,
     StudySpec,
+    TrainSpec,
     own_by_plugin,
 )
 from farout.study.subjects.images import ImageSubject
@@ -205,12 +206,16 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
             f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
             "folder with one sub-folder per class, or an .npz file with 'labels'"
         )
-    epochs = min(item.train.epochs, SHARED[spec.budget].epochs or item.train.epochs)
-    item = item.model_copy(update={"train": item.train.model_copy(update={"epochs": epochs})})
+    item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
     with own_by_plugin():
         cell.untrained()  # so that a wrong name or normalizer is found now
     return TrainedNetwork(cell)
+
+
+def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> TrainSpec:
+    """Return the recipe with at most so many epochs; with all it has for None."""
+    return recipe if epochs is None else recipe.shortened(epochs, recipe.steps_per_epoch(images.about.total))
 
 
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:

@@ -1,8 +1,11 @@
-"""The cell that trains a network."""
+"""Cells that train: in any process, several at once, each continued from its checkpoint by whoever comes next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,19 +13,144 @@ from typing import Any
 import numpy as np
 import torch
 
-from farout.networks import Network, create, load_weights, own_identity, save_weights, train
-from farout.networks.training import VERSION
+from farout.core import ImageSet
+from farout.networks import Network, create, load_weights, own_identity
+from farout.networks.accuracy import check_labels
+from farout.networks.weights import write_tensors
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import NetworkSpec
 from farout.study.store import Store
+from farout.training import Classifier, Recipe, StageHistory, Task, fit
+from farout.training.loop import VERSION
 
 WEIGHTS = "weights.safetensors"
+"""What a training leaves in the store: the tensors of `Task.weights`."""
+WEIGHT = "weight:"
+REPORT_SECONDS = 0.05
+"""Seconds between two progress reports of a training."""
+
+
+class TrainingCell(Cell):
+    """Something trained on images. A subclass says what: a classifier, a detector, a generator."""
+
+    label: str
+    train: ImageSource
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """How it is trained."""
+
+    @property
+    def others(self) -> Mapping[str, ImageSource]:
+        """Return the images that the task reads beside those it is trained on: for validation, or outliers."""
+        return {}
+
+    @abstractmethod
+    def task(self, images: ImageSet, others: Mapping[str, ImageSet], store: Store) -> Task:
+        """Return what is trained, untrained: its modules start from the seed."""
+
+    def facts(self, histories: Sequence[StageHistory]) -> dict[str, float]:
+        """Return the small facts of a finished training."""
+        return {}
+
+    @property
+    def sources(self) -> tuple[ImageSource, ...]:
+        """Return all images it reads."""
+        return (self.train, *self.others.values())
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return tuple(need for source in self.sources for need in source.requires)
+
+    @property
+    def title(self) -> str:
+        return f"train {self.label}"
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return TrainWork(tuple(cells))
+
+
+class TrainWork(Work):
+    """One training: a single chunk that keeps its own checkpoints and may take any time."""
+
+    limited = False
+
+    @property
+    def portable(self) -> bool:
+        return all(source.portable for source in self.cells[0].sources)
+
+    @cached_property
+    def roles(self) -> dict[str, int]:
+        """The images of all epochs; of several stages or players, about as many."""
+        recipe, images = self.cells[0].recipe, self.cells[0].train.about.total
+        return {"train": max(1, recipe.total_steps(images) if recipe.steps is None else recipe.steps * recipe.batch)}
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        return [Chunk("train", 0, self.roles["train"])]
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        return TrainJob(self.cells[0], store, device, self.id)
+
+
+class TrainJob(SingleJob[TrainingCell]):
+    """Trains, then hands over the weights and how the training went."""
+
+    def __init__(self, cell: TrainingCell, store: Store, device: torch.device, work: str) -> None:
+        self.cell, self.store, self.device = cell, store, device
+        self.checkpoint = store.scratch(work) / "checkpoint.safetensors"
+        self.results: Arrays = {}
+
+    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
+        images = self.cell.train.open(self.store)
+        others = {name: source.open(self.store) for name, source in self.cell.others.items()}
+        task = self.cell.task(images, others, self.store)
+        histories = fit(
+            task,
+            images,
+            self.cell.recipe,
+            device=self.device,
+            checkpoint=self.checkpoint,
+            progress=_Reporter(chunk.stop, progress),
+        )
+        facts = {name: np.array(value) for name, value in self.cell.facts(histories).items()}
+        return facts | {f"{WEIGHT}{name}": tensor.cpu().numpy() for name, tensor in task.weights().items()}
+
+    def collect(self, chunk: Chunk, results: Arrays) -> None:
+        self.results = results
+
+    def complete(self, chunk: Chunk, results: Arrays) -> bool:
+        return bool(results)
+
+    def record(self) -> Record:
+        weights = {
+            name.removeprefix(WEIGHT): torch.from_numpy(rows)
+            for name, rows in self.results.items()
+            if name.startswith(WEIGHT)
+        }
+        facts = {name: rows.item() for name, rows in self.results.items() if not name.startswith(WEIGHT)}
+        return Record(facts, {WEIGHTS: lambda path: write_tensors(path, weights, {"format": "pt"})})
+
+
+class _Reporter:
+    """Progress of a training in images of its chunk, not too often."""
+
+    def __init__(self, whole: int, progress: Progress) -> None:
+        self.whole, self.progress, self.told, self.at = whole, progress, 0, 0.0
+
+    def __call__(self, done: int, total: int, message: str) -> None:
+        now = time.monotonic()
+        if now - self.at >= REPORT_SECONDS or done == total:
+            self.at, images = now, done * self.whole // total
+            self.progress(images - self.told)
+            self.told = images
 
 
 @dataclass(frozen=True)
-class TrainCell(Cell):
+class TrainCell(TrainingCell):
     """A network trained on the inliers, from scratch or from given weights."""
 
     spec: NetworkSpec
@@ -37,7 +165,7 @@ class TrainCell(Cell):
             "kind": "network",
             "version": VERSION,
             "untrained": self.untrained().digest,
-            "recipe": self.recipe,
+            "recipe": self.recipe.identity(),
             "images": [self.train.about.fingerprint, self.val.about.fingerprint],
             **own_identity(self.spec.name, self.spec.params),
         }
@@ -47,25 +175,21 @@ class TrainCell(Cell):
         return self.spec.classes or len(self.train.about.classes)
 
     @property
-    def recipe(self) -> dict[str, Any]:
-        """The keywords of `train` that decide the weights."""
+    def recipe(self) -> Recipe:
         assert self.spec.train is not None
-        return {**self.spec.train.model_dump(), "seed": self.seed}
+        return dataclasses.replace(self.spec.train, seed=self.seed)
 
     @property
-    def requires(self) -> tuple[Cell, ...]:
-        return (*self.train.requires, *self.val.requires)
+    def others(self) -> Mapping[str, ImageSource]:
+        return {"val": self.val}
 
-    @property
-    def group(self) -> str:
-        return self.id
+    def task(self, images: ImageSet, others: Mapping[str, ImageSet], store: Store) -> Task:
+        check_labels(images, self.classes, "training")
+        return Classifier(self.untrained(), others["val"])
 
-    @property
-    def title(self) -> str:
-        return f"train {self.label}"
-
-    def work(self, cells: Sequence[Any]) -> Work:
-        return TrainWork(tuple(cells))
+    def facts(self, histories: Sequence[StageHistory]) -> dict[str, float]:
+        (history,) = histories
+        return {"accuracy": history.figures[history.best_epoch], "best_epoch": history.best_epoch}
 
     def untrained(self) -> Network:
         """Return the network before training: new, or with the weights that are to be fine-tuned."""
@@ -82,62 +206,6 @@ class TrainCell(Cell):
         return network
 
 
-class TrainWork(Work):
-    """One training: a single chunk that keeps its own checkpoints and runs here, on all of torch's threads."""
-
-    portable = False
-
-    @cached_property
-    def roles(self) -> dict[str, int]:
-        return {"train": self.cells[0].recipe["epochs"] * self.cells[0].train.about.total}
-
-    @cached_property
-    def chunks(self) -> list[Chunk]:
-        return [Chunk("train", 0, self.roles["train"])]
-
-    def prepare(self, store: Store, device: torch.device) -> Job:
-        return TrainJob(self.cells[0], store, device, self.id)
-
-
-class TrainJob(SingleJob[TrainCell]):
-    """Trains, then hands over the weights and how the training went."""
-
-    def __init__(self, cell: TrainCell, store: Store, device: torch.device, work: str) -> None:
-        self.cell, self.store, self.device = cell, store, device
-        self.checkpoint = store.scratch(work) / "checkpoint.safetensors"
-        self.results: Arrays = {}
-
-    def run(self, chunk: Chunk, progress: Progress) -> Arrays:
-        seen = 0
-
-        def report(done: int, total: int, message: str) -> None:
-            nonlocal seen
-            progress(done - seen)
-            seen = done
-
-        cell, network = self.cell, self.cell.untrained()
-        history = train(
-            network, cell.train.open(self.store), cell.val.open(self.store), **cell.recipe,
-            device=self.device, checkpoint=self.checkpoint, progress=report,
-        )  # fmt: skip
-        progress(chunk.stop - seen)
-        facts = {"accuracy": np.array(history.best_accuracy), "best_epoch": np.array(history.best_epoch)}
-        return facts | {f"weight:{name}": tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
-
-    def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.results = results
-
-    def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        return "accuracy" in results
-
-    def record(self) -> Record:
-        network = self.cell.untrained()
-        weights = {name.removeprefix("weight:"): rows for name, rows in self.results.items() if ":" in name}
-        network.load_state_dict({name: torch.from_numpy(rows) for name, rows in weights.items()})
-        facts = {name: self.results[name].item() for name in ("accuracy", "best_epoch")}
-        return Record(facts, {WEIGHTS: lambda path: save_weights(network, path)})
-
-
 @dataclass(frozen=True)
 class TrainedNetwork(NetworkSource):
     """The network that a training cell leaves in the store."""
@@ -150,7 +218,7 @@ class TrainedNetwork(NetworkSource):
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
-        return self.cell.train.portable
+        return all(source.portable for source in self.cell.sources)
 
     @property
     def requires(self) -> tuple[Cell, ...]:

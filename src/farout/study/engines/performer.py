@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import torch
 
 from farout.interrupts import requested
+from farout.processes import torch_threads
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, formatted
 from farout.study.engines import activity
 from farout.study.store import Store, StoreError
@@ -52,7 +51,7 @@ class Performer:
         """
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
-        with one_thread(), activity.of(_only(work)):
+        with torch_threads(1), activity.of(_only(work)):
             job = self._job(work)
             self._collect(work, job)
             for cell, result in job.finish():
@@ -114,14 +113,3 @@ def provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:
     """Return what a record says of its making; none of it is part of the result's identity."""
     made = {"identity": cell.identity, "title": cell.title, "at": datetime.now(UTC).isoformat(timespec="seconds")}
     return {**made, "torch": torch.__version__, **({} if seconds is None else {"seconds": round(seconds, 3)})}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Have torch compute on one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

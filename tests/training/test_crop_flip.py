@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from farout.networks.augment import CropFlip, crop_flip, sample_crop_flip
+from farout.training.augment import CropFlip, crop_flip, sample_crop_flip
 
 
 def one_by_one(images: np.ndarray, params: CropFlip) -> np.ndarray:

@@ -1,0 +1,97 @@
+"""Classifiers: networks trained with cross entropy."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from farout.core import ImageSet
+from farout.identity import Json
+from farout.networks.accuracy import accuracy, check_labels
+from farout.networks.ensemble import Ensemble
+from farout.networks.network import Network
+from farout.training.loop import Progress, fit
+from farout.training.recipe import Recipe
+from farout.training.task import Batch, Context, Stage, Task
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """Losses and accuracies of a classifier's training, epoch by epoch."""
+
+    losses: tuple[float, ...] = ()
+    """Mean training loss."""
+    accuracies: tuple[float, ...] = ()
+    """Validation accuracy, from 0 to 1."""
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch, counted from 0, with the highest validation accuracy; the last of equals."""
+        return max(range(len(self.accuracies)), key=lambda epoch: (self.accuracies[epoch], epoch))
+
+    @property
+    def best_accuracy(self) -> float:
+        """The validation accuracy of the weights that were kept."""
+        return self.accuracies[self.best_epoch]
+
+
+class Classifier(Task):
+    """Cross entropy of a network; of its epochs the one with the highest validation accuracy is kept."""
+
+    stages = (Stage(keep="max"),)
+    figure = "validation accuracy"
+
+    def __init__(self, network: Network, val_set: ImageSet) -> None:
+        if isinstance(network, Ensemble):
+            raise TypeError("the members of an ensemble are trained one by one, each with a seed of its own")
+        check_labels(val_set, network.classes, "validation")
+        self.network, self.val_set = network, val_set
+        self.modules = {"network": network}
+
+    @property
+    def identity(self) -> Json:
+        return {"name": "classifier", "version": 1, "validation": self.val_set.fingerprint}
+
+    def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
+        assert batch.labels is not None
+        logits = self.network(batch.images, needs=()).logits
+        return F.cross_entropy(logits, batch.labels, label_smoothing=context.recipe.label_smoothing)
+
+    def validate(self, context: Context) -> float:
+        return accuracy(self.network, self.val_set)
+
+
+def train(
+    network: Network,
+    train_set: ImageSet,
+    val_set: ImageSet,
+    *,
+    device: str | torch.device | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+    **recipe: Any,
+) -> History:
+    """Train with cross entropy; the network ends in eval mode with the weights of its best epoch.
+
+    The best epoch is the one with the highest validation accuracy, the last of equals.
+    recipe: the settings of `farout.training.Recipe`: epochs (or steps), and where they are not the usual ones lr,
+        batch, momentum, weight_decay, schedule, augment, seed and all others.
+    checkpoint, progress: as in `farout.training.fit`.
+    """
+    task = Classifier(network, val_set)
+    check_labels(train_set, network.classes, "training")
+    (history,) = fit(
+        task,
+        train_set,
+        Recipe.of(**recipe),
+        device=device or network.device,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    losses = tuple(loss for loss in history.losses["model"] if loss is not None)
+    return History(losses, tuple(history.figures))

@@ -1,0 +1,41 @@
+"""History of a stage of a training: losses and validation figures of every epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+Keep = Literal["last", "max", "min"]
+
+
+@dataclasses.dataclass
+class StageHistory:
+    """Losses and validation figures of one stage, epoch by epoch."""
+
+    stage: str = ""
+    keep: Keep = "last"
+    losses: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
+    """By player, the mean loss of every epoch; None where it had no turn."""
+    figures: list[float] = dataclasses.field(default_factory=list)
+    epochs: int = 0
+    """Epochs finished."""
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch, counted from 0, whose weights are kept; the last of equals."""
+        if self.keep == "last":
+            return self.epochs - 1
+        sign = 1 if self.keep == "max" else -1
+        return max(range(len(self.figures)), key=lambda epoch: (sign * self.figures[epoch], epoch))
+
+    def add(self, losses: dict[str, float | None], figure: float | None) -> None:
+        """Add an epoch."""
+        for player, loss in losses.items():
+            self.losses.setdefault(player, []).append(loss)
+        if figure is not None:
+            self.figures.append(figure)
+        self.epochs += 1
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        return dataclasses.asdict(self)

@@ -1,0 +1,157 @@
+"""The training loop: one for classifiers, detectors and generators, seeded, resumable to the bit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from farout import interrupts
+from farout.core import ImageSet
+from farout.identity import Json, digest, digest_module
+from farout.networks.base import seeded
+from farout.networks.network import Network
+from farout.processes import torch_threads
+from farout.training import checkpoint as checkpoints
+from farout.training.history import StageHistory
+from farout.training.recipe import Recipe
+from farout.training.stage import StagePlan, StageRun
+from farout.training.task import Player, Task
+from farout.training.weights import copies, put, tensors_of
+
+VERSION = 2
+"""Bumped by hand when the same arguments give other weights."""
+CHECKPOINT_SECONDS = 60.0
+"""Seconds between two checkpoints: what a training that is killed loses at most, and one step."""
+CHEAP = 100
+"""After an epoch a checkpoint is written where the last has taken less than this part of the time since."""
+REPORT_SECONDS = 0.2
+"""Seconds between two progress reports where reading a loss waits for the device."""
+
+Progress = Callable[[int, int, str], None]
+"""`progress(done_images, total_images, message)`, called after steps and epochs."""
+
+
+def fit(
+    task: Task,
+    images: ImageSet,
+    recipe: Recipe,
+    *,
+    device: str | torch.device = "cpu",
+    checkpoint: str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[StageHistory]:
+    """Train a task; its modules end in eval mode with the weights that its stages keep. Return a history per stage.
+
+    checkpoint: file that the state is written to every minute and, where that costs little, after every epoch. The
+        same call on the same task then goes on from there and ends, on the same kind of machine, in the same weights
+        bit for bit. A checkpoint of another call is overwritten.
+    progress: what it raises ends the training, as Ctrl-C does, after a last checkpoint.
+    A call that fails or is interrupted leaves the modules with the weights they had.
+    """
+    device = torch.device(device)
+    task.to(device)
+    tensors = tensors_of(task.modules)
+    given, trainable = copies(tensors), [one for one in tensors.values() if one.requires_grad]
+    try:
+        with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device):
+            run = _Run(task, images, recipe, device, Path(checkpoint) if checkpoint is not None else None)
+            return run.go(progress or _silent)
+    except BaseException:
+        put(tensors, given)
+        raise
+    finally:
+        for one in trainable:
+            one.requires_grad_(True)
+        for module in task.modules.values():
+            module.eval()
+
+
+class _Run:
+    """One call of `fit`."""
+
+    def __init__(self, task: Task, images: ImageSet, recipe: Recipe, device: torch.device, file: Path | None) -> None:
+        self.task, self.device, self.file = task, device, file
+        self.plans = [StagePlan.of(stage, task, images, recipe, device) for stage in task.stages]
+        self.identity = digest([VERSION, recipe.identity(), images.fingerprint, identity_of(task)])
+        self.finished: list[StageHistory] = []
+        self.saved_at = self.reported_at = time.monotonic()
+        self.cost = 0.0
+        """Seconds that the last checkpoint has taken."""
+
+    def go(self, progress: Progress) -> list[StageHistory]:
+        """Train what is left."""
+        found = checkpoints.load(self.file, self.identity) if self.file else None
+        if found is not None:
+            self.finished = [StageHistory(**one) for one in found.position["finished"]]
+        for plan in self.plans[len(self.finished) :]:
+            stage = StageRun(plan, self.task, self.device)
+            if found is not None:
+                stage.load(found)
+                found = None
+            self._train(stage, progress)
+            self.finished.append(stage.history)
+        return self.finished
+
+    def _train(self, stage: StageRun, progress: Progress) -> None:
+        """Train one stage; whatever ends it between two steps, a checkpoint is written."""
+
+        def pulse(ended: bool) -> None:
+            now = time.monotonic()
+            if ended or self.device.type == "cpu" or now - self.reported_at > REPORT_SECONDS:
+                self.reported_at = now
+                self._report(stage, ended, progress)
+            if stage.over or now - self.saved_at > (CHEAP * self.cost if ended else CHECKPOINT_SECONDS):
+                self._save(stage)
+
+        try:
+            stage.go(pulse)
+        except FloatingPointError:
+            raise
+        except BaseException:
+            with suppress(OSError, FloatingPointError):
+                if stage.clean:
+                    self._save(stage)
+            raise
+
+    def _report(self, stage: StageRun, ended: bool, progress: Progress) -> None:
+        with stage.changing():
+            stage.read_losses()
+        before = sum(plan.total for plan in self.plans[: len(self.finished)])
+        progress(before + stage.done, sum(plan.total for plan in self.plans), stage.message(ended))
+
+    def _save(self, stage: StageRun) -> None:
+        if self.file is None:
+            return
+        began = time.monotonic()
+        with stage.changing():
+            stage.read_losses()
+        state = stage.state()
+        state.position["finished"] = [history.as_json() for history in self.finished]
+        checkpoints.save(self.file, self.identity, state)
+        self.saved_at = time.monotonic()
+        self.cost = self.saved_at - began
+
+
+def identity_of(task: Task) -> Json:
+    """Return what decides a task's weights, apart from the recipe and the training images."""
+    modules = {
+        name: module.digest if isinstance(module, Network) else digest_module(module)
+        for name, module in task.modules.items()
+    }
+    trainable = [name for name, tensor in tensors_of(task.modules).items() if tensor.requires_grad]
+    stages = [[stage.name, dict(stage.changes), stage.keep] for stage in task.stages]
+    players = [[_player(player) for player in task.players(stage.name)] for stage in task.stages]
+    streams = {name: [one.images.fingerprint, one.batch, one.augment] for name, one in task.streams.items()}
+    return [task.identity, modules, trainable, stages, players, streams, task.averaged]
+
+
+def _player(player: Player) -> Json:
+    return {**player._asdict(), "changes": dict(player.changes)}
+
+
+def _silent(done: int, total: int, message: str) -> None:
+    """Ignore the progress, for callers that do not ask for it."""

@@ -1,0 +1,152 @@
+"""Players at work: optimizers, clipping, loss scaling, and which parameters take gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from farout.registry import unknown
+from farout.training.lars import LARS
+from farout.training.recipe import Recipe
+from farout.training.task import Player, Task
+
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def make_optimizer(recipe: Recipe, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Return the optimizer that a recipe names."""
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters,
+            recipe.lr,
+            recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=recipe.nesterov and recipe.momentum > 0,
+        )
+    if recipe.optimizer == "lars":
+        return LARS(
+            parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, trust=recipe.trust
+        )
+    kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+    return kind(parameters, recipe.lr, betas=recipe.betas, eps=recipe.eps, weight_decay=recipe.weight_decay)
+
+
+class Acting:
+    """A player with its optimizer."""
+
+    def __init__(self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[Acting]):
+        self.player, self.recipe = player, recipe.changed(**player.changes)
+        self.parameters = _parameters(player, task)
+        self.owner: Acting | None = _owner(player, others, self.parameters)
+        self.optimizer: torch.optim.Optimizer
+        self.scaler: torch.amp.GradScaler | None
+        if self.owner is not None:
+            self.optimizer, self.scaler = self.owner.optimizer, self.owner.scaler
+        else:
+            self.optimizer = make_optimizer(self.recipe, self.parameters.values())
+            self.scaler = torch.amp.GradScaler(device.type) if self.recipe.autocast == "fp16" else None
+        self._device = device
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context of a forward pass."""
+        dtype = TYPES.get(self.recipe.autocast)
+        return nullcontext() if dtype is None else torch.autocast(self._device.type, dtype)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add a loss's gradients."""
+        (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+
+    def update(self, lr: float) -> None:
+        """Clip the gradients and step."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        if self.recipe.clip is not None:
+            if self.scaler is not None:
+                self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    # Checkpoints
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the optimizer's tensors by parameter and name; none where the optimizer is another player's."""
+        return {
+            f"{name}/{key}": value
+            for name, parameter in (self.parameters.items() if self.owner is None else ())
+            for key, value in self.optimizer.state.get(parameter, {}).items()
+            if isinstance(value, Tensor)
+        }
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state` has returned."""
+        for place, value in state.items():
+            name, _, key = place.rpartition("/")
+            parameter = self.parameters[name]
+            alike = value.shape == parameter.shape and value.ndim > 0
+            kept = torch.empty_like(parameter, dtype=value.dtype).copy_(value).detach() if alike else value.clone()
+            self.optimizer.state[parameter][key] = kept
+
+    def scale(self) -> dict[str, Any]:
+        """Return the state of the loss scaling as JSON."""
+        return {} if self.scaler is None else self.scaler.state_dict()
+
+
+def _parameters(player: Player, task: Task) -> dict[str, nn.Parameter]:
+    """Return the parameters of a player that are to be trained, by module and name."""
+    for name in player.modules:
+        if name not in task.modules:
+            raise unknown(f"module of player {player.name!r}:", name, task.modules)
+    named = {
+        f"{name}/{key}": parameter
+        for name in player.modules
+        for key, parameter in task.modules[name].named_parameters()
+        if parameter.requires_grad
+    }
+    if not named:
+        raise ValueError(f"player {player.name!r} has nothing to train: all its parameters are frozen, or it has none")
+    return named
+
+
+def _owner(player: Player, others: Sequence[Acting], parameters: Mapping[str, nn.Parameter]) -> Acting | None:
+    """Return the player whose optimizer this one uses."""
+    if not player.shares:
+        return None
+    found = {other.player.name: other for other in others}
+    if player.shares not in found:
+        raise unknown(f"player before {player.name!r}:", player.shares, found)
+    if more := parameters.keys() - found[player.shares].parameters.keys():
+        raise ValueError(f"player {player.name!r} has {min(more)}, which the optimizer of {player.shares!r} has not")
+    return found[player.shares]
+
+
+def act(task: Task, stage: str, recipe: Recipe, device: torch.device) -> list[Acting]:
+    """Return the players of a stage, ready."""
+    acting: list[Acting] = []
+    for player in task.players(stage):
+        acting.append(Acting(player, recipe, task, device, acting))
+    return acting
+
+
+def gradient_switch(acting: Sequence[Acting]) -> Callable[[Acting], None]:
+    """Return a function that lets a player's parameters take gradients, and no others.
+
+    So that the graph of a generator is not built where only the discriminator learns, and the other way round.
+    """
+    everything = {id(one): one for player in acting for one in player.parameters.values()}
+    own = {id(player): {id(one) for one in player.parameters.values()} for player in acting}
+    if all(len(ids) == len(everything) for ids in own.values()):
+        return lambda player: None
+
+    def switch(player: Acting) -> None:
+        for key, parameter in everything.items():
+            parameter.requires_grad_(key in own[id(player)])
+
+    return switch

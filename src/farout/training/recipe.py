@@ -1,0 +1,203 @@
+"""Recipes: every setting of a training that decides the weights, and its checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Self, get_args
+
+from farout.identity import Json
+from farout.registry import unknown
+from farout.training.augment import CROP_FLIP, augmentation_names, augmentations
+from farout.training.schedules import learning_rate
+
+Optimizer = Literal["sgd", "adam", "adamw", "lars"]
+Schedule = Literal["constant", "cosine", "step", "milestones"]
+Autocast = Literal["none", "bf16", "fp16"]
+Buffers = Literal["copy", "average"]
+NO_AUGMENTATION = "none"
+MOST_THREADS = 256
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Settings of a training; the defaults are the usual ones of a classifier. All of them are part of its identity.
+
+    One step is one turn of all players: of a classifier, one step of its optimizer.
+    """
+
+    epochs: int | None = None
+    """Passes over the training images; give these or `steps`."""
+    steps: int | None = None
+    batch: int = 128
+    """Largest number of images in one forward pass: an epoch's images are divided into near-equal batches."""
+    drop_last: bool = False
+    """Make every batch exactly `batch` images, and leave out the rest of an epoch's images."""
+    accumulate: int = 1
+    """Forward passes whose gradients are added up for one step of the optimizer."""
+    optimizer: Optimizer = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.9
+    """Of sgd and lars."""
+    nesterov: bool = True
+    """Of sgd with momentum."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Of adam and adamw, as is `eps`."""
+    eps: float = 1e-8
+    trust: float = 0.001
+    """Trust coefficient of lars."""
+    weight_decay: float = 5e-4
+    schedule: Schedule = "cosine"
+    milestones: tuple[float, ...] = ()
+    """Where the schedule "milestones" multiplies the learning rate by `factor`: after so many epochs, or steps where
+    the recipe counts steps."""
+    factor: float = 0.1
+    final_lr: float = 0.0
+    """Where the schedule "cosine" ends."""
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises linearly from `warmup_from` · lr; or give `warmup_epochs`."""
+    warmup_epochs: float = 0.0
+    warmup_from: float = 0.0
+    decay: float = 1.0
+    """Factor of the learning rate per step, on top of the schedule."""
+    clip: float | None = None
+    """Largest norm of a player's gradient."""
+    ema: float | None = None
+    """Decay of the exponential moving average of the weights, which then is what is validated and kept."""
+    ema_start: int = 0
+    """Steps before which the average is a copy."""
+    ema_ramp: float = 0.0
+    """Where above 0, the average's half-life is at most this share of the steps so far (StyleGAN2: 0.05)."""
+    ema_buffers: Buffers = "copy"
+    autocast: Autocast = "none"
+    label_smoothing: float = 0.0
+    augment: str | tuple[str, ...] = CROP_FLIP
+    """Names of shifts, applied in this order, "crop_flip" among them; "none" for no augmentation. A shift that draws
+    nothing itself (flip, rot90) changes half of the images."""
+    threads: int = 1
+    """Threads of torch: sums may depend on how many there are."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        names = (self.augment,) if isinstance(self.augment, str) else tuple(self.augment)
+        object.__setattr__(self, "augment", () if names == (NO_AUGMENTATION,) else names)
+        object.__setattr__(self, "milestones", tuple(self.milestones))
+        object.__setattr__(self, "betas", tuple(self.betas))
+        for kind, known in _CHOICES.items():
+            if getattr(self, kind) not in known:
+                raise unknown(kind, getattr(self, kind), known)
+        for name in self.augment:
+            if name not in augmentation_names():
+                raise unknown("augment", name, [*augmentation_names(), NO_AUGMENTATION])
+        for expected, fulfilled, fields in self._conditions():
+            if not fulfilled:
+                got = " and ".join(f"{field}={getattr(self, field)}" for field in fields)
+                raise ValueError(f"expected {expected}, got {got}")
+
+    def _conditions(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+        """Yield what is expected, whether it holds, and of which fields."""
+        yield "epochs or steps, one of them", (self.epochs is None) != (self.steps is None), ("epochs", "steps")
+        yield "batch >= 2", self.batch >= 2, ("batch",)
+        for field in ("epochs", "steps", "accumulate"):
+            yield f"{field} >= 1", getattr(self, field) is None or getattr(self, field) >= 1, (field,)
+        yield f"threads from 1 to {MOST_THREADS}", 1 <= self.threads <= MOST_THREADS, ("threads",)
+        for field in ("lr", "eps", "trust", "factor"):
+            yield f"{field} > 0", 0 < getattr(self, field) < math.inf, (field,)
+        for field in ("weight_decay", "final_lr", "warmup_steps", "warmup_epochs", "ema_start", "ema_ramp"):
+            yield f"{field} >= 0", 0 <= getattr(self, field) < math.inf, (field,)
+        for field in ("momentum", "label_smoothing"):
+            yield f"0 <= {field} < 1", 0 <= getattr(self, field) < 1, (field,)
+        yield "two betas from 0 up to, not including, 1", _are_betas(self.betas), ("betas",)
+        yield "0 < decay <= 1", 0 < self.decay <= 1, ("decay",)
+        yield "0 <= warmup_from <= 1", 0 <= self.warmup_from <= 1, ("warmup_from",)
+        yield "clip > 0", self.clip is None or 0 < self.clip < math.inf, ("clip",)
+        yield "0 < ema < 1", self.ema is None or 0 < self.ema < 1, ("ema",)
+        both = bool(self.warmup_steps and self.warmup_epochs)
+        yield "warmup_steps or warmup_epochs, not both", not both, ("warmup_steps", "warmup_epochs")
+        yield "milestones in ascending order above 0", _are_milestones(self.milestones), ("milestones",)
+        fits = bool(self.milestones) == (self.schedule == "milestones")
+        yield 'milestones with the schedule "milestones", and with no other', fits, ("schedule", "milestones")
+
+    @classmethod
+    def of(cls, **settings: Any) -> Recipe:
+        """Return the recipe of these settings; an unknown one is answered with the nearest known."""
+        cls._check_names(settings)
+        return cls(**settings)
+
+    def changed(self, **changes: Any) -> Recipe:
+        """Return the recipe with other settings; epochs take the place of steps, and the other way round."""
+        self._check_names(changes)
+        if "epochs" in changes:
+            changes.setdefault("steps", None)
+        elif "steps" in changes:
+            changes["epochs"] = None
+        return dataclasses.replace(self, **changes)
+
+    @classmethod
+    def _check_names(cls, settings: Iterable[str]) -> None:
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise unknown("setting of a training:", name, known)
+
+    def shortened(self, epochs: int, per_epoch: int) -> Self:
+        """Return the recipe with at most so many epochs (of `per_epoch` steps each); milestones and the warm-up are
+        shortened in proportion."""
+        now, most = (self.epochs, epochs) if self.steps is None else (self.steps, epochs * per_epoch)
+        assert now is not None
+        if now <= most:
+            return self
+        share = most / now
+        return dataclasses.replace(
+            self,
+            epochs=most if self.steps is None else None,
+            steps=None if self.steps is None else most,
+            milestones=tuple(milestone * share for milestone in self.milestones),
+            warmup_steps=round(self.warmup_steps * share),
+            warmup_epochs=self.warmup_epochs * share,
+        )
+
+    def identity(self) -> dict[str, Json]:
+        """Return all settings; of augmentations also their versions and parameters."""
+        return {**dataclasses.asdict(self), "augment": [one.identity() for one in augmentations(self.augment)]}
+
+    def steps_per_epoch(self, images: int, batches: int = 1) -> int:
+        """Return how many turns, each of `batches` steps with fresh images, use every image once."""
+        per_turn = self.batch * self.accumulate * batches
+        return images // per_turn if self.drop_last else math.ceil(images / per_turn)
+
+    def total_steps(self, per_epoch: int) -> int:
+        """Return the number of steps of the whole training."""
+        return self.steps if self.epochs is None else self.epochs * per_epoch  # type: ignore[return-value]
+
+    def lr_at(self, step: int, per_epoch: int) -> float:
+        """Return the learning rate of step 0, 1, …"""
+        return learning_rate(
+            step,
+            self.total_steps(per_epoch),
+            lr=self.lr,
+            schedule=self.schedule,
+            milestones=[place * (per_epoch if self.steps is None else 1) for place in self.milestones],
+            factor=self.factor,
+            final=self.final_lr,
+            warmup=self.warmup_steps or self.warmup_epochs * per_epoch,
+            warmup_from=self.warmup_from,
+            decay=self.decay,
+        )
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "optimizer": get_args(Optimizer),
+    "schedule": get_args(Schedule),
+    "ema_buffers": get_args(Buffers),
+    "autocast": get_args(Autocast),
+}
+
+
+def _are_betas(betas: tuple[float, ...]) -> bool:
+    return len(betas) == 2 and all(0 <= beta < 1 for beta in betas)
+
+
+def _are_milestones(milestones: tuple[float, ...]) -> bool:
+    return all(0 < place < math.inf for place in milestones) and list(milestones) == sorted(milestones)

@@ -1,0 +1,294 @@
+"""One stage of a training: epochs, turns, steps, validation, and the state that a checkpoint holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from farout import interrupts
+from farout.core import ImageSet
+from farout.rng import seed_of
+from farout.training.checkpoint import Checkpoint, named
+from farout.training.feed import Feed
+from farout.training.history import StageHistory
+from farout.training.players import Acting, act, gradient_switch
+from farout.training.recipe import Recipe
+from farout.training.task import Batch, Context, Position, Stage, Task
+from farout.training.weights import Average, copies, put, tensors_of
+
+Pulse = Callable[[bool], None]
+"""Called between two steps; True after an epoch."""
+
+
+class StagePlan(NamedTuple):
+    """A stage with its recipe and its images."""
+
+    stage: Stage
+    recipe: Recipe
+    feed: Feed
+
+    @classmethod
+    def of(cls, stage: Stage, task: Task, images: ImageSet, recipe: Recipe, device: torch.device) -> StagePlan:
+        """Return the plan of a stage; a named one has a seed of its own."""
+        seed = seed_of(recipe.seed, "stage", stage.name) if stage.name else recipe.seed
+        recipe = recipe.changed(**stage.changes, seed=seed)
+        most = max(player.steps for player in task.players(stage.name))
+        return cls(stage, recipe, Feed(images, recipe, most, device))
+
+    @property
+    def steps(self) -> int:
+        """Turns of the whole stage."""
+        return self.recipe.total_steps(self.feed.per_epoch)
+
+    @property
+    def epochs(self) -> int:
+        """Epochs, of which the last may be cut short."""
+        return math.ceil(self.steps / self.feed.per_epoch)
+
+    def turns(self, epoch: int) -> int:
+        """Return the number of turns of an epoch."""
+        return min(self.feed.per_epoch, self.steps - epoch * self.feed.per_epoch)
+
+    def images(self, epoch: int, turn: int) -> int:
+        """Return how many images are done so many turns into an epoch."""
+        return epoch * self.feed.used + self.feed.seen(turn)
+
+    @property
+    def total(self) -> int:
+        """Images of the whole stage."""
+        return self.images(*divmod(self.steps, self.feed.per_epoch))
+
+
+class StageRun:
+    """A stage under way."""
+
+    def __init__(self, plan: StagePlan, task: Task, device: torch.device) -> None:
+        self.plan, self.task, self.device = plan, task, device
+        self.acting = act(task, plan.stage.name, plan.recipe, device)
+        self.tensors = tensors_of(task.modules)
+        self.average = self._average()
+        self.history = StageHistory(plan.stage.name, plan.stage.keep)
+        self.best: dict[str, Tensor] = {}
+        self.epoch = self.turn = 0
+        self.begun = False
+        """Has the task been told that this epoch begins?"""
+        self.sums: dict[str, tuple[float, int]] = {}
+        """By player, the sum of the losses of this epoch's images, and how many these are."""
+        self.latest: dict[str, float] = {}
+        self.clean = True
+        """Is it between two steps, so that its state is a whole one?"""
+        self._unread: list[tuple[Acting, Tensor, int]] = []
+        self._batches: dict[int, Batch] = {}
+        self._switch = gradient_switch(self.acting)
+
+    def _average(self) -> Average | None:
+        names = self.task.averaged
+        averaged = {key: one for key, one in self.task.modules.items() if names is None or key in names}
+        return None if self.plan.recipe.ema is None else Average(averaged, self.plan.recipe)
+
+    # The loop
+
+    def go(self, pulse: Pulse) -> None:
+        """Train what is left of the stage; the modules end with the weights that it keeps."""
+        while not self.over:
+            self._begin()
+            while self.turn < self.plan.turns(self.epoch):
+                with self.changing():
+                    self._take_turn()
+                pulse(False)
+            figure = self._validated()
+            with self.changing():
+                self._end(figure)
+            pulse(True)
+        put(self.tensors, self.best or self._kept())
+
+    @property
+    def over(self) -> bool:
+        """Have all epochs been trained, or as many as the task wants?"""
+        early = self.epoch > 0 and self.turn == 0 and self.task.stops(self.history)
+        return self.epoch >= self.plan.epochs or early
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Change the state in this block: Ctrl-C is deferred to its end, and an error leaves no whole state."""
+        self.clean = False
+        with interrupts.deferred():
+            yield
+            self.clean = True
+
+    def _begin(self) -> None:
+        with self.changing():
+            if not self.begun:
+                self.task.start_epoch(self._context("start"))
+                self.begun = True
+        self.plan.feed.begin(self.epoch, self.task.streams)
+        for module in self.task.modules.values():
+            module.train()
+
+    def _take_turn(self) -> None:
+        """Let every player make its steps."""
+        position = self.position
+        scalars = {name: schedule(position) for name, schedule in self.task.scalars.items()}
+        for one in self.acting:
+            if position.step % one.player.every == 0:
+                self._switch(one)
+                for step in range(one.player.steps):
+                    self._step(one, step, position, scalars)
+        self._batches.clear()
+        if self.average is not None:
+            self.average.update(position.step + 1)
+        self.turn += 1
+        if self.device.type == "cpu":
+            self.read_losses()
+
+    def _step(self, one: Acting, step: int, position: Position, scalars: Mapping[str, float]) -> None:
+        """One step of a player's optimizer, on the gradients of all its passes."""
+        passes = self.plan.feed.step(self.turn, step)
+        total, mean = sum(map(len, passes)), torch.zeros((), device=self.device)
+        one.optimizer.zero_grad()
+        for place, indices in enumerate(passes):
+            batch = self._batch(indices, step * len(passes) + place)
+            seed = seed_of(self.plan.recipe.seed, "train", self.epoch, self.turn, one.player.name, step, place)
+            self._seed(seed)
+            with one.autocast():
+                loss = self.task.loss(one.player.name, batch, Context(position, one.recipe, scalars, self.device, seed))
+            loss = loss if len(passes) == 1 else loss * (len(indices) / total)
+            one.backward(loss)
+            mean = mean + loss.detach()
+        one.update((one.owner or one).recipe.lr_at(position.step, position.per_epoch))
+        self._unread.append((one, mean, total))
+
+    def _batch(self, indices: Tensor, number: int) -> Batch:
+        """Return a batch of this turn; several players read the same."""
+        if len(self.acting) == 1:
+            return self.plan.feed.batch(indices, self.turn, number)
+        if number not in self._batches:
+            self._batches[number] = self.plan.feed.batch(indices, self.turn, number)
+        return self._batches[number]
+
+    def _seed(self, seed: int) -> None:
+        """Seed what dropout draws from."""
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+    def read_losses(self) -> None:
+        """Add up the losses that steps have left; an error where one is no number.
+
+        On a GPU reading a loss waits for the step to end, so it is done now and then, and before every checkpoint.
+        """
+        for one, loss, images in self._unread:
+            value = float(loss)
+            if not math.isfinite(value):
+                lr = one.recipe.lr
+                raise FloatingPointError(
+                    f"the training loss became {value}; lr={lr} is probably too high: try {lr / 10:g}"
+                )
+            total, seen = self.sums.get(one.player.name, (0.0, 0))
+            self.sums[one.player.name] = total + value * images, seen + images
+            self.latest[one.player.name] = value
+        self._unread.clear()
+
+    # Ends of epochs
+
+    def _validated(self) -> float | None:
+        self._seed(seed_of(self.plan.recipe.seed, "train", self.epoch, "validate"))
+        with self._averaged():
+            figure = self.task.validate(self._context("validate"))
+        if figure is None and self.plan.stage.keep != "last":
+            raise ValueError(f"{type(self.task).__name__} keeps its best epoch and must validate: return a figure")
+        if figure is not None and not math.isfinite(figure):
+            raise FloatingPointError(f"the {self.task.figure} became {figure} after epoch {self.epoch + 1}")
+        return figure
+
+    def _end(self, figure: float | None) -> None:
+        """Finish an epoch."""
+        self.read_losses()
+        names = [one.player.name for one in self.acting]
+        self.history.add({name: _mean(self.sums.get(name)) for name in names}, figure)
+        if self.plan.stage.keep != "last" and self.history.best_epoch == self.epoch:
+            self.best = copies(self._kept())
+        with self._averaged():
+            self.task.end_epoch(self._context("end"))
+        self.epoch, self.turn, self.begun, self.sums = self.epoch + 1, 0, False, {}
+
+    def _averaged(self) -> Any:
+        return nullcontext() if self.average is None else self.average.swapped()
+
+    def _kept(self) -> dict[str, Tensor]:
+        """Return the present weights, averaged where there is an average."""
+        return self.tensors | (self.average.values if self.average else {})
+
+    def _context(self, what: str) -> Context:
+        seed = seed_of(self.plan.recipe.seed, "train", self.epoch, what)
+        position = self.position
+        scalars = {name: schedule(position) for name, schedule in self.task.scalars.items()}
+        return Context(position, self.plan.recipe, scalars, self.device, seed)
+
+    @property
+    def position(self) -> Position:
+        """How far it has come."""
+        per_epoch = self.plan.feed.per_epoch
+        return Position(
+            self.plan.stage.name, self.epoch, self.epoch * per_epoch + self.turn, self.plan.steps, per_epoch
+        )
+
+    @property
+    def done(self) -> int:
+        """Images done."""
+        return min(self.plan.images(self.epoch, self.turn), self.plan.total)
+
+    def message(self, ended: bool) -> str:
+        """Return what an epoch, or the latest step, has come to."""
+        name = f"{self.plan.stage.name}, " if self.plan.stage.name else ""
+        epoch = f"{name}epoch {self.epoch + (not ended)}/{self.plan.epochs}"
+        if ended and self.history.figures:
+            return f"{epoch}: {self.task.figure} {self.history.figures[-1]:.4f}"
+        players = self.latest.items()
+        told = ", ".join(f"{who} {loss:.4f}" if len(players) > 1 else f"{loss:.4f}" for who, loss in players)
+        return f"{epoch}: loss {told}"
+
+    # Checkpoints
+
+    def state(self) -> Checkpoint:
+        """Return everything that the rest of the stage depends on."""
+        tensors = named("weights", self.tensors | ((self.average and self.average.trained) or {}))
+        tensors |= named("average", self.average.values if self.average else {})
+        tensors |= named("best", self.best) | named("task", self.task.state())
+        for one in self.acting:
+            tensors |= named(f"optimizer/{one.player.name}", one.state())
+        position = {
+            "epoch": self.epoch,
+            "turn": self.turn,
+            "begun": self.begun,
+            "sums": self.sums,
+            "latest": self.latest,
+            "history": self.history.as_json(),
+            "scales": {one.player.name: one.scale() for one in self.acting},
+        }
+        return Checkpoint(position, tensors)
+
+    def load(self, state: Checkpoint) -> None:
+        """Take over what `state` has returned."""
+        position = state.position
+        self.epoch, self.turn, self.begun = position["epoch"], position["turn"], position["begun"]
+        self.sums = {name: (total, images) for name, (total, images) in position["sums"].items()}
+        self.latest, self.history = position["latest"], StageHistory(**position["history"])
+        put(self.tensors, state.under("weights"))
+        if self.average is not None:
+            put(self.average.values, state.under("average"))
+        self.best = {key: value.to(self.device) for key, value in state.under("best").items()}
+        self.task.load_state({key: value.to(self.device) for key, value in state.under("task").items()})
+        for one in self.acting:
+            one.load_state(state.under(f"optimizer/{one.player.name}"))
+            if one.scaler is not None:
+                one.scaler.load_state_dict(position["scales"][one.player.name])
+
+
+def _mean(sums: tuple[float, int] | None) -> float | None:
+    return None if sums is None else sums[0] / sums[1]

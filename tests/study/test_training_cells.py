@@ -1,0 +1,129 @@
+"""Cells that train: side by side in worker processes, the same bytes for any number of them and after kills."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+import farout
+from farout.protocols import plan
+from farout.study.cells.train import TrainCell, TrainWork
+from farout.study.engines.run import closure, grouped
+from farout.study.sources.images import LiveImages
+from farout.study.spec import NetworkSpec, StudySpec
+from farout.study.study import from_spec
+
+STUDY = """
+budget: full
+inliers:
+  train: {name: toy, split: train, limit: 200}
+  val: {name: toy, split: val, limit: 60}
+  test: {name: toy, limit: 40}
+outliers: [{name: noise, limit: 40}]
+networks:
+- {name: lenet, label: a, train: {epochs: 4, lr: 0.02, batch: 32, augment: [flip, color_jitter], ema: 0.9}}
+- {name: lenet, label: b, train: {steps: 20, optimizer: adam, lr: 0.001, batch: 32, accumulate: 2}}
+- {name: resnet20, label: c, train: {epochs: 1, lr: 0.05, batch: 50, threads: 2, autocast: bf16}}
+detectors: [msp]
+"""
+
+PLUGIN = """
+import os, time
+from pathlib import Path
+from farout.training import Classifier, loop
+
+loop.CHECKPOINT_SECONDS = 0.0
+plain, LOG = Classifier.loss, Path(__file__).with_name("steps")
+
+
+def loss(self, player, batch, context):
+    begun = time.monotonic()
+    value = plain(self, player, batch, context)
+    with LOG.open("a") as log:
+        log.write(f"{os.getpid()} {begun} {context.position.step}\\n")
+    return value
+
+
+Classifier.loss = loss
+"""
+
+
+def start(folder: Path, out: str, workers: int) -> subprocess.Popen[bytes]:
+    (folder / "steps").unlink(missing_ok=True)
+    arguments = ["--out", folder / out, "--workers", workers, "--plugin", folder / "watched.py"]
+    command = [sys.executable, "-m", "farout", "run", folder / "study.yaml", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, env=environment)
+
+
+def weights(run: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in run.glob("cells/*/weights.safetensors")}
+
+
+def steps(folder: Path) -> list[tuple[int, float, int]]:
+    """Who has begun which step when."""
+    lines = (folder / "steps").read_text().splitlines() if (folder / "steps").exists() else []
+    return [(int(pid), float(at), int(step)) for pid, at, step in (line.split() for line in lines)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
+def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "watched.py").write_text(PLUGIN)
+    farout.run(tmp_path / "study.yaml", tmp_path / "inline", workers=0)
+    expected = weights(tmp_path / "inline")
+    assert len(expected) == 3
+    assert start(tmp_path, "two", workers=2).wait(300) == 0, (tmp_path / "log").read_text()
+    assert weights(tmp_path / "two") == expected
+    assert overlapping(steps(tmp_path))
+    kill_in_training(tmp_path, "killed")
+    assert start(tmp_path, "killed", workers=1).wait(300) == 0, (tmp_path / "log").read_text()
+    assert weights(tmp_path / "killed") == expected
+    assert steps(tmp_path)[0][2] > 0, "it goes on from the checkpoint"
+
+
+def overlapping(found: list[tuple[int, float, int]]) -> bool:
+    """Do two processes train at the same time?"""
+    spans = {pid: [at for who, at, _ in found if who == pid] for pid, _, _ in found}
+    (first, last), (second, end) = ((min(times), max(times)) for times in spans.values())
+    return first < end and second < last
+
+
+def kill_in_training(folder: Path, out: str) -> None:
+    """Kill the run once both workers have a checkpoint."""
+    process, target = start(folder, out, workers=2), random.Random(0).randrange(4, 9)
+    while len(steps(folder)) < target and process.poll() is None:
+        time.sleep(0.005)
+    while len(list((folder / out).glob("partial/*/checkpoint.safetensors"))) < 2 and process.poll() is None:
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait(60) == -signal.SIGKILL
+    time.sleep(1)  # workers end when their parent has
+
+
+def test_training_travels_where_its_images_do() -> None:
+    study = from_spec(StudySpec.model_validate({"name": "trained", **yaml.safe_load(STUDY)}))
+    works = grouped(closure([entry.cell for entry in plan(study)]))
+    trainings = [work for work in works if isinstance(work, TrainWork)]
+    assert [work.portable for work in trainings] == [True] * 3
+    assert [work.total_cost for work in trainings] == [800, 640, 200]
+    assert [pickle.loads(pickle.dumps(work)).id for work in trainings] == [work.id for work in trainings]
+    assert not any(work.limited for work in trainings)
+
+
+def test_live_images_stay_in_their_process() -> None:
+    images = LiveImages(farout.load("toy", "train", limit=20))
+    network = NetworkSpec.model_validate({"name": "lenet", "train": {"epochs": 1}})
+    work = TrainCell(network, "lenet", 0, images, images).work([TrainCell(network, "lenet", 0, images, images)])
+    assert not work.portable
