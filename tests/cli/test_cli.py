@@ -170,16 +170,15 @@ def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, n
 
 @pytest.mark.parametrize(
     "family",
-    ["adapters", "attacks", "datasets", "detectors", "networks", "protocols", "searches", "shifts", "variations"],
+    [family.value for family in Family],
 )
 def test_everything_has_a_line_about_it_and_aliases_are_no_names(family: str) -> None:
     registry = _registry(Family(family))
-    ours = [name for name in registry.names() if registry[name].__module__.startswith("farout.")]  # not other tests'
-    assert [name for name in ours if not (registry[name].__doc__ or "").strip()] == []
+    assert [name for name in registry.names() if not (registry[name].__doc__ or "").strip()] == []
     assert set(registry.aliases.values()) <= set(registry.names())
     assert not set(registry.aliases) & set(registry.names())
     for alias, name in registry.aliases.items():
-        with pytest.raises(UnknownName, match=rf"unknown {registry.kind} '{alias}'\. Did you mean '{name}'\?"):
+        with pytest.raises(UnknownName, match=rf"unknown {registry.title} '{alias}'\. Did you mean '{name}'\?"):
             registry[alias]
 
 
@@ -225,6 +224,24 @@ class Dark(farout.Detector):
     def score(self, images):
         return -self.gain * images.mean((1, 2, 3))
 '''
+
+
+def test_list_says_that_no_generator_is_shipped(command: Any) -> None:
+    answer = command("list", "generators")
+    assert (answer.code, words(answer.out)) == (
+        0,
+        "farout ships no generator yet; put @farout.register on one of yours: --plugin file.py",
+    )
+
+
+def test_an_unknown_engine_is_bad_usage(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(
+        "inliers: {test: {name: toy, limit: 20}}\ndetectors: [dark]\noutliers: [noise]"
+    )
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    answer = command("run", "study.yaml", "--plugin", "mine.py", "--engine", "rya")
+    assert answer.code == 2
+    assert "unknown engine 'rya'. Known: local." in words(answer.err)
 
 
 def test_list_shows_what_a_plugin_registers(command: Any, tmp_path: Path) -> None:

@@ -29,10 +29,10 @@ farout.cli.main()
 """
 PLUGIN = """
 import time
-from farout import shifts
+import farout
 from farout.shifts.corruption import Corruption
 
-@shifts.register
+@farout.register
 class Slow(Corruption):
     "Takes its time."
     name = "slow"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import yaml
 from torch import Tensor, nn
 
 import farout
+from farout import registry
 from farout.study.paths import path_parameters, resolved
 from farout.study.spec import StudySpec
 
@@ -83,6 +85,17 @@ def test_paths_of_ones_own_components_start_from_the_studys_folder(tmp_path: Pat
         "frost_dir": f"{tmp_path}/frost",
         "setups": {"own": ["fog", {"name": "rust", "texture": f"{tmp_path}/r"}]},
     }
+
+
+def test_an_installed_detector_has_its_paths_resolved_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plugin(EntryPoint):
+        def load(self) -> None:
+            farout.register(Reader)
+
+    monkeypatch.setattr(registry, "_loaded_entry_points", False)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin("p", f"{group}:x", group)])
+    (tmp_path / "study.yaml").write_text("inliers: toy\ndetectors: [{name: reader, table: t.csv}]")
+    assert StudySpec.read(tmp_path / "study.yaml").detectors[0].params == {"table": f"{tmp_path}/t.csv"}
 
 
 def test_a_component_may_refuse_what_a_study_must_not_hold() -> None:

@@ -51,7 +51,8 @@ def list_(
     from rich.markup import escape
 
     if not registry.names():
-        typer.echo(f"no {registry.title} yet; make one of your own known with @farout.register and --plugin file.py")
+        typer.echo(f"farout ships no {registry.title} yet; put @farout.register on one of yours: --plugin file.py")
+        return
     table = _table()
     for known in registry.names():
         others = ", ".join(alias for alias, of in registry.aliases.items() if of == known)
@@ -90,9 +91,9 @@ def _show(registry: Registry[Any], name: str) -> None:
 
 def _registry(family: Family) -> Registry[Any]:
     """Return the registry of a family, with what installed plugins add."""
-    from farout.registry import load_entry_points, registry_of
+    from farout.registry import KINDS, load_entry_points, registry_of
 
-    registry = registry_of("search" if family is Family.searches else family.value.removesuffix("s"))
+    registry = registry_of(next(kind for kind in KINDS if family.value.startswith(kind)))
     load_entry_points()
     return registry
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from farout.registry import REGISTRIES, UnknownName
+from farout.registry import REGISTRIES, Registry, UnknownName
 
 _CODE = re.compile(r"(.+\.py)(:\w+)")
 """An object in a file of the user's: "file.py:name"."""
@@ -54,13 +54,14 @@ def _inner(value: Any, folder: Path) -> Any:
         return [_inner(item, folder) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return resolved(value, _makers(value.get("name")), folder)
+    name = value.get("name")
+    return resolved(value, makers_of(name, list(REGISTRIES.values())) if isinstance(name, str) else [], folder)
 
 
-def _makers(name: Any) -> list[Callable[..., Any]]:
-    """Return all that is known by this name, of whatever kind."""
+def makers_of(name: str, registries: Iterable[Registry[Any]]) -> list[Callable[..., Any]]:
+    """Return the classes and functions that these registries know by a name."""
     found = []
-    for registry in list(REGISTRIES.values()) if isinstance(name, str) else ():
+    for registry in registries:
         try:
             found.append(registry[name])
         except UnknownName:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -34,7 +34,7 @@ from farout.data.arrays import MOST_CLASSES, npz_names
 from farout.data.catalog import DATASETS, makers, split_folders
 from farout.files import opened
 from farout.registry import UnknownName, registry_of, unknown
-from farout.study.paths import resolved
+from farout.study.paths import makers_of, resolved
 from farout.study.yaml_files import LARGEST, load
 from farout.training.recipe import Recipe
 
@@ -214,16 +214,11 @@ class NamedSpec(Spec):
     @classmethod
     def _resolved(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Resolve paths from the study's folder, and let the thing refuse what has no place in a study."""
-        makers = cls._makers(info.data.get("name", "")) if params else []
+        makers = makers_of(info.data.get("name", ""), map(registry_of, cls.kinds)) if params else []
         for maker in makers:
             if isinstance(maker, type) and issubclass(maker, Named):
                 maker.check_study(params)
         return resolved(params, makers, _folder(info))
-
-    @classmethod
-    def _makers(cls, name: str) -> list[Callable[..., Any]]:
-        found = (registry_of(kind) for kind in cls.kinds)
-        return [registry[name] for registry in found if name in registry]
 
 
 class NetworkSpec(NamedSpec):

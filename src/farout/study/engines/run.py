@@ -67,7 +67,7 @@ def run(
         context = Context(scheduler, store, target, notes, workers, plugins, timeout)
         inline = InlineExecutor(context)
         chosen = ENGINES[engine](context) if any(work.portable for work in works) else inline
-        scheduler.go(inline, chosen if chosen.slots else inline)
+        scheduler.go(inline, chosen if chosen.slots > 0 else inline)
     return outcome
 
 
