@@ -63,7 +63,10 @@ class ImageSet(ABC):
 
     @property
     def index(self) -> NDArray[np.int64]:
-        """Index of every image in its own set, [N]; subsets and changed copies keep those of the set they come from."""
+        """Index of every image in its own set, [N]; subsets and changed copies keep those of the set they come from.
+
+        A class whose `subset` gives no `Subset` says it of its own.
+        """
         return np.arange(len(self))
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:

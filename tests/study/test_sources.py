@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import farout
 from farout import rng
@@ -157,6 +158,14 @@ def test_every_image_keeps_its_own_index() -> None:
     matched = MatchedImages(LiveImages(part), (1, 16, 16)).preview()
     assert matched.index.tolist() == part.index.tolist()
     assert RepeatedImages(LiveImages(part), 3).preview().index.tolist() == images.index[[7, 7, 7]].tolist()
+
+
+def test_images_in_files_keep_their_index_too(tmp_path: Path) -> None:
+    for number in range(6):
+        Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
+    images = farout.load(str(tmp_path))
+    assert images.subset([5, 1, 3]).subset([2, 0]).index.tolist() == [3, 5]
+    assert images.limit(2).index.tolist() == [0, 1]
 
 
 def test_the_validation_split_keeps_the_index_of_the_official_one() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from farout.files import is_hidden, whole
 from farout.study.store import Store, StoreError, array_file, score_table
 
 
@@ -99,24 +100,77 @@ def test_one_run_at_a_time_and_the_lock_goes_with_the_process(store):
         pass
 
 
-def test_what_a_killed_run_left_half_written_is_swept_away(store):
+def write_slowly(root: str, cell: str, begun, release) -> None:
+    """A record whose writing takes as long as it is let, and beside it a plan, a failure and a part."""
+    store = Store(root)
+
+    def slow(path: Path) -> None:
+        path.write_bytes(b"half")
+        with (
+            whole(store.root / "plan.json") as plan,
+            whole(store.root / "failures" / f"{cell}.json") as failure,
+            whole(store.scratch("work") / f"part-{cell}.safetensors") as part,
+        ):
+            for temporary in (plan, failure, part):
+                temporary.write_bytes(b"half")
+            begun.set()
+            release.wait(60)
+
+    store.write(cell, {}, {"scores.parquet": slow})
+
+
+def temporaries(store: Store) -> set[Path]:
+    return {path for path in store.root.rglob(".*") if is_hidden(path)}
+
+
+def test_the_sweep_removes_what_a_killed_writer_left_and_not_what_a_living_one_writes(store):
     store.write("cell", {}, {})
-    torn = "0" * 32
-    (store.root / "cells" / f".cell-{torn}").mkdir()
-    (store.root / "cells" / f".cell-{torn}" / "scores.parquet").write_bytes(b"half")
-    (store.root / "failures" / f".cell.json-{torn}").write_text("{")
-    (store.root / f".plan.json-{torn}").write_text("{")
-    (store.scratch("work") / f".part.safetensors-{torn}").write_bytes(b"half")
     store.put_part("work", {"test-0-64": {"a": np.ones(1)}})
     users = [store.root / ".notes", store.root / "cells" / ".notes", store.scratch("work") / ".notes"]
     for path in users:
         path.write_text("of the user's")
+    context = multiprocessing.get_context("spawn")
+    events = [(context.Event(), context.Event()) for _ in range(2)]
+    killed, living = (
+        context.Process(target=write_slowly, args=(str(store.root), name, *pair))
+        for name, pair in zip(("killed", "living"), events, strict=True)
+    )
+    found = []
+    for process, (begun, _) in zip((killed, living), events, strict=True):
+        process.start()
+        assert begun.wait(60)
+        found.append(temporaries(store))
+    assert (len(found[0]), len(found[1])) == (4, 8)
+    killed.kill()
+    killed.join()
     with store.lock():
-        left = [path for path in store.root.rglob("*") if torn in str(path)]
-    assert left == []
+        assert temporaries(store) == found[1] - found[0]
+    events[1][1].set()
+    living.join(60)
+    assert living.exitcode == 0
+    assert temporaries(store) == set()
+    assert store.has("living")
+    assert not store.has("killed")
     assert all(path.read_text() == "of the user's" for path in users)
     assert store.has("cell")
     assert [chunk for chunk, _ in store.parts("work")] == ["test-0-64"]
+
+
+def write_often(root: str, times: int) -> None:
+    for number in range(times):
+        Store(root).write("cell", {"number": number}, {"scores.parquet": score_table(columns())})
+
+
+def test_writers_of_one_record_do_not_mind_each_other(store):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=write_often, args=(str(store.root), 40)) for _ in range(2)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join(120)
+    assert [process.exitcode for process in writers] == [0, 0]
+    assert store.has("cell")
+    assert temporaries(store) == set()
 
 
 def test_a_damaged_part_is_as_good_as_none(store):

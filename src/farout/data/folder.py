@@ -59,9 +59,14 @@ class FileSet(ImageSet):
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
         self.attributes = attributes
+        self._index = np.arange(len(self.files))
 
     def __len__(self) -> int:
         return len(self.files)
+
+    @property
+    def index(self) -> NDArray[np.int64]:
+        return self._index
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
@@ -90,10 +95,12 @@ class FileSet(ImageSet):
         labels = None if self.labels is None else self.labels[chosen]
         name = name or self.name
         attributes = {what: values[chosen] for what, values in self.attributes.items()}
-        return FileSet(
+        part = FileSet(
             self.root, files, labels, name=name, classes=self.classes, side=self.side, crop=self.crop,
             channels=self.channels, attributes=attributes,
         )  # fmt: skip
+        part._index = self._index[chosen]
+        return part
 
     @cached_property
     def _survey(self) -> Survey:

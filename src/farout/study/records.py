@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -117,14 +118,19 @@ def seal(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
 
 
 def sealed(folder: Path, name: str, root: Path) -> Iterator[Path]:
-    """Yield the files that `seal` wrote by this name; damaged ones are removed."""
+    """Yield the files that `seal` wrote by this name; damaged ones are named and removed."""
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):
         match = re.fullmatch(rf"{re.escape(name)}-([0-9a-f]{{64}})\.safetensors", path.name)
         if match is None:
             continue
-        if sha256(path, root) == match[1]:
+        try:
+            whole_file = sha256(path, root) == match[1]
+        except FileNotFoundError:  # another process has put a newer one in its place
+            continue
+        if whole_file:
             yield path
         else:
-            path.unlink()
+            logging.getLogger("farout").warning(f"{path} is damaged (its checksum is another one): computed again")
+            path.unlink(missing_ok=True)

@@ -83,7 +83,7 @@ class Store:
             yield
 
     def _sweep(self) -> None:
-        """Remove what runs that were killed had not finished writing."""
+        """Remove what processes that are gone had not finished writing; others may be writing right now."""
         partial = self.root / "partial"
         works = sorted(path for path in below(partial).iterdir() if below(path).is_dir())
         for folder in (self.root, self.root / "cells", self.root / "failures", *works):
@@ -198,7 +198,7 @@ class Store:
         new = seal(self.scratch(work), name, array_file(arrays))
         for path in sealed(self._partial(work), name, self.root):
             if path != new:
-                path.unlink()
+                path.unlink(missing_ok=True)
 
     def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
         """What `keep` kept by that name; None where there is nothing, or nothing whole."""

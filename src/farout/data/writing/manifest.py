@@ -172,11 +172,11 @@ def held(folder: Path) -> Iterator[None]:
 
 def _tidy(folder: Path, inside: Path) -> None:
     """Remove what was not finished; where no manifest says of which set they are, also finished parts."""
-    remove_hidden(folder)
-    remove_hidden(inside, folder)
+    remove_hidden(folder, locked=True)
+    remove_hidden(inside, folder, locked=True)
     if not present(folder / FILE):
         for path in list(files_in(inside, folder)):
-            if path.name != LOCK:
+            if not path.name.startswith(LOCK):
                 path.unlink()
 
 

@@ -1,0 +1,158 @@
+"""A changed byte in any file of a run, finished or not, is found, named, and computed again to the same bytes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import farout
+from farout.files import files_in
+from farout.protocols import plan
+from farout.study.cells.attack import AttackCell
+from farout.study.cells.cell import Cell
+from farout.study.cells.search import SearchCell
+from farout.study.cells.train import TrainCell
+from farout.study.engines import run as engine
+from farout.study.engines.run import closure
+from farout.study.spec import StudySpec
+from farout.study.store import Store
+from farout.study.study import from_spec
+
+STUDY = {
+    "name": "small",
+    "inliers": {"test": {"name": "toy", "limit": 70}, "train": {"name": "toy", "split": "train", "limit": 40}},
+    "outliers": [{"name": "noise", "limit": 6}],
+    "networks": [{"name": "lenet", "train": {"epochs": 3}}],
+    "detectors": [{"name": "knn", "k": 3}],
+    "protocols": [
+        "clean",
+        {"name": "evg", "variations": ["affine"], "chains": 3, "steps": 3, "control": False},
+        {"name": "evasion", "attacks": [{"name": "pgd", "steps": 2}], "images": 70},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def spec() -> StudySpec:
+    return StudySpec.model_validate(STUDY)
+
+
+@pytest.fixture(scope="module")
+def cells(spec: StudySpec) -> list[Cell]:
+    """All cells of the study: a training, a fit, scores, classes, a search, an attack, attention."""
+    return closure([entry.cell for entry in plan(from_spec(spec))])
+
+
+@pytest.fixture(scope="module")
+def finished(spec: StudySpec, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("finished") / "run"
+    assert not farout.run(spec, root).outcome.failed
+    return root
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def contents(root: Path) -> dict[str, bytes | str]:
+    """The files of all results; of a record, which tells when it was made, the sizes and checksums."""
+    found: dict[str, bytes | str] = {}
+    for path in files_in(root / "cells"):
+        content = path.read_bytes()
+        record = path.name == "record.json"
+        found[str(path.relative_to(root))] = json.dumps(json.loads(content)["files"]) if record else content
+    return found
+
+
+def test_every_file_of_a_finished_run(run: Path, cells: list[Cell]) -> None:
+    store, before = Store(run), contents(run)
+    kinds = {Path(name).name for name in before}
+    expected = {"record.json", "weights.safetensors", "state.safetensors", "scores.parquet", "examples.safetensors"}
+    assert kinds == expected | {"images.npy", "found.safetensors"}
+    for name in before:
+        flip(run / name)
+        assert contents_differ(run, name, before)
+        outcome = engine.run(cells, store)
+        assert [str(run / name) in why for why in outcome.damaged] == [True], name
+        assert (len(outcome.done), outcome.failed) == (1, {}), name
+        assert contents(run) == before, name
+    assert engine.run(cells, store).damaged == []
+
+
+def contents_differ(run: Path, name: str, before: dict[str, bytes | str]) -> bool:
+    """Has the byte that was changed made the file another one?"""
+    return name.endswith("record.json") or (run / name).read_bytes() != before[name]
+
+
+def test_the_plan(run: Path, spec: StudySpec) -> None:
+    path = run / "plan.json"
+    before = path.read_bytes()
+    flip(path)
+    with pytest.raises(ValueError, match=r"plan\.json is damaged \(.*the same run command writes it again"):
+        farout.study.results.Results(run)
+    outcome = farout.run(spec, run).outcome
+    assert [str(path) in why for why in outcome.damaged] == [True]
+    assert outcome.done == []
+    assert path.read_bytes() == before
+
+
+def test_a_failure(tmp_path: Path) -> None:
+    store = Store(tmp_path).open()
+    store.fail("cell", {"traceback": "a long story", "reason": "why"})
+    flip(tmp_path / "failures" / "cell.json")
+    assert store.failure("cell") is None
+
+
+class Interrupting:
+    """Ctrl-C once so many images are done."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def total(self, images: int) -> None:
+        pass
+
+    def advance(self, images: int, title: str) -> None:
+        self.left -= images
+        if self.left <= 0:
+            self.left = 10**9
+            signal.raise_signal(signal.SIGINT)
+
+
+def interrupted(run: Path, cells: list[Cell], kind: type[Cell]) -> Iterator[Path]:
+    """Compute the first cell of a kind again until most of it is done, and yield what is kept of it."""
+    cell = next(cell for cell in cells if isinstance(cell, kind))
+    shutil.rmtree(run / "cells" / cell.id)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(cells, Store(run), watcher=Interrupting(cell.work([cell]).total_cost * 19 // 20))
+    yield from files_in(run / "partial")
+
+
+@pytest.mark.parametrize("kind", [AttackCell, SearchCell, TrainCell])
+def test_every_file_of_an_interrupted_run(
+    run: Path, finished: Path, cells: list[Cell], kind: type[Cell], caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = list(interrupted(run, cells, kind))
+    assert kept
+    for path in kept:
+        flip(path)
+    with caplog.at_level(logging.WARNING, "farout"):
+        outcome = engine.run(cells, Store(run))
+    assert (len(outcome.done), outcome.failed) == (1, {})
+    assert contents(run) == contents(finished)
+    if kind is not TrainCell:  # a training proves its own checkpoint
+        assert [str(path) in caplog.text for path in kept] == [True] * len(kept)
+    assert list(files_in(run / "partial")) == []
