@@ -13,6 +13,7 @@ import pandas as pd
 
 from farout.core import as_device
 from farout.plugins import load_plugin
+from farout.progress import Listener
 from farout.protocols import cuts, plan
 from farout.protocols.document import document
 from farout.registry import unknown
@@ -25,7 +26,6 @@ from farout.study.results import Results, write_plan
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
-from farout.watcher import Watcher
 
 
 class Result:
@@ -83,7 +83,7 @@ def run(
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
-    watcher: Watcher | None = None,
+    progress: Listener | None = None,
 ) -> Result:
     """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
 
@@ -109,6 +109,6 @@ def run(
     with store.lock():
         write_plan(store, study, entries)
         result.outcome = engine.run(
-            cells, store, workers=workers, device=device, plugins=plugins, timeout=timeout, watcher=watcher
+            cells, store, workers=workers, device=device, plugins=plugins, timeout=timeout, progress=progress
         )
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 
@@ -15,9 +15,7 @@ from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
 from farout.core import as_images
 from farout.networks.passes import with_gradients
-
-Progress = Callable[[int], None]
-"""Called with the number of passes since the last call."""
+from farout.progress import Progress
 
 
 @dataclass(frozen=True)

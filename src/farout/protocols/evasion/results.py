@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout import rng
-from farout.protocols.columns import Who
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row
 
