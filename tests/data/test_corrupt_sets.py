@@ -23,6 +23,7 @@ from farout.data.shifted import Shifted
 from farout.data.writing.file_layout import class_folders
 from farout.data.writing.layout import common_label
 from farout.data.writing.realistic import write
+from farout.progress import Event
 from farout.shifts.choosing import choose
 
 CLASSES = ("ape", "bee", "cow")
@@ -158,11 +159,9 @@ class Impatient:
     def __init__(self, after: int) -> None:
         self.after, self.expected, self.done = after, 0, 0
 
-    def total(self, images: int) -> None:
-        self.expected += images
-
-    def advance(self, images: int, title: str) -> None:
-        self.done += images
+    def __call__(self, event: Event) -> None:
+        self.expected += event.total
+        self.done += event.done
         if self.done >= self.after:
             raise KeyboardInterrupt
 
@@ -172,16 +171,16 @@ def test_a_stopped_call_goes_on(tmp_path: Path, form: Any) -> None:
     images, shifts = pictures(), [*noise(1, 2, 3), Darker()]
     write(images, tmp_path / "whole", shifts, form=form)
     with pytest.raises(KeyboardInterrupt):
-        write(images, tmp_path / "r", shifts, form=form, watcher=(stopped := Impatient(180)))
+        write(images, tmp_path / "r", shifts, form=form, progress=(stopped := Impatient(180)))
     assert (stopped.expected, stopped.done) == (360, 180)
     facts = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert [entry["finished"] for entry in facts["shifts"].values()] == [False, False]
     assert not (tmp_path / "r" / f"gaussian_noise.{form}").exists()
-    facts = write(images, tmp_path / "r", shifts, form=form, watcher=(rest := Impatient(1000)))
+    facts = write(images, tmp_path / "r", shifts, form=form, progress=(rest := Impatient(1000)))
     assert (rest.expected, rest.done) == (180, 180)
     assert all(entry["finished"] for entry in facts["shifts"].values())
     assert content(tmp_path / "r") == content(tmp_path / "whole")
-    write(images, tmp_path / "r", shifts, form=form, watcher=(nothing := Impatient(1)))
+    write(images, tmp_path / "r", shifts, form=form, progress=(nothing := Impatient(1)))
     assert (nothing.expected, nothing.done) == (0, 0)
 
 
@@ -190,8 +189,8 @@ def test_what_is_finished_is_not_touched_and_what_is_gone_is_made_again(tmp_path
     files = sorted(tmp_path.rglob("*.png"))
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
     files[7].unlink()
-    write(pictures(), tmp_path / "r", noise(1), form="png", watcher=(watcher := Impatient(1000)))
-    assert (watcher.expected, watcher.done) == (1, 1)
+    write(pictures(), tmp_path / "r", noise(1), form="png", progress=(listener := Impatient(1000)))
+    assert (listener.expected, listener.done) == (1, 1)
     assert files[7].read_bytes() == before[files[7]][1]
     assert all(path.stat().st_mtime_ns == before[path][0] for path in files if path != files[7])
 
@@ -199,7 +198,7 @@ def test_what_is_finished_is_not_touched_and_what_is_gone_is_made_again(tmp_path
 @pytest.mark.parametrize("form", ["npz", "png"])
 def test_what_a_killed_run_left_unfinished_is_removed(tmp_path: Path, form: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, watcher=Impatient(90))
+        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, progress=Impatient(90))
     inside = tmp_path / "r" / ("gaussian_noise/1/ape" if form == "png" else ".unfinished")
     for path in (inside / f".half-{32 * '0'}", tmp_path / "r" / f".gaussian_noise.npz-{8 * '01ef'}"):
         path.write_bytes(b"half")
@@ -233,10 +232,10 @@ def test_what_a_damaged_disk_has_left_is_made_again(
     images, shifts = pictures(), [*noise(1, 2, 3), Darker()]
     write(images, tmp_path / "whole", shifts, form=form)
     with pytest.raises(KeyboardInterrupt):
-        write(images, tmp_path / "r", shifts, form=form, watcher=Impatient(180))
+        write(images, tmp_path / "r", shifts, form=form, progress=Impatient(180))
     with (tmp_path / "r" / ".unfinished" / damaged).open("r+b") as file:
         file.truncate(size)
-    write(images, tmp_path / "r", shifts, form=form, watcher=(rest := Impatient(1000)))
+    write(images, tmp_path / "r", shifts, form=form, progress=(rest := Impatient(1000)))
     assert (rest.expected, rest.done) == (left, left)
     assert content(tmp_path / "r") == content(tmp_path / "whole")
 
@@ -269,19 +268,16 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder, self.finished = folder, []
 
-    def total(self, images: int) -> None:
-        pass
-
-    def advance(self, images: int, title: str) -> None:
-        facts = json.loads((self.folder / "manifest.json").read_text())
-        said = (title, [name for name, entry in facts["shifts"].items() if entry["finished"]])
-        self.finished += [said] if images else []
+    def __call__(self, event: Event) -> None:
+        if event.done:
+            facts = json.loads((self.folder / "manifest.json").read_text())
+            self.finished.append((event.title, [name for name, entry in facts["shifts"].items() if entry["finished"]]))
 
 
 @pytest.mark.parametrize("form", ["npz", "png"])
 def test_a_shift_is_said_to_be_finished_as_soon_as_it_is(tmp_path: Path, form: Any) -> None:
     shifts = [*noise(1, 2), Darker()]
-    write(pictures(), tmp_path / "r", shifts, form=form, clean=True, watcher=(reader := Reader(tmp_path / "r")))
+    write(pictures(), tmp_path / "r", shifts, form=form, clean=True, progress=(reader := Reader(tmp_path / "r")))
     assert reader.finished == [
         ("clean", ["clean"]),
         ("gaussian_noise 1", ["clean"]),
@@ -293,7 +289,7 @@ def test_a_shift_is_said_to_be_finished_as_soon_as_it_is(tmp_path: Path, form: A
 @pytest.mark.parametrize("form", ["npz", "png"])
 def test_what_is_finished_stays_so_in_a_stopped_call(tmp_path: Path, form: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, clean=True, watcher=Impatient(180))
+        write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form, clean=True, progress=Impatient(180))
     facts = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert {name: entry["finished"] for name, entry in facts["shifts"].items()} == {
         "clean": True,
@@ -311,13 +307,13 @@ def test_another_call_adds_shifts(tmp_path: Path) -> None:
 
 def test_a_shift_that_was_stopped_stays_unfinished_until_it_is_done(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        write(pictures(), tmp_path / "r", noise(1, 2), watcher=Impatient(90))
+        write(pictures(), tmp_path / "r", noise(1, 2), progress=Impatient(90))
     facts = write(pictures(), tmp_path / "r", [Darker()])
     assert {name: entry["finished"] for name, entry in facts["shifts"].items()} == {
         "gaussian_noise": False,
         "darker": True,
     }
-    write(pictures(), tmp_path / "r", noise(1, 2), watcher=(rest := Impatient(1000)))
+    write(pictures(), tmp_path / "r", noise(1, 2), progress=(rest := Impatient(1000)))
     assert rest.done == 90
     assert not (tmp_path / "r" / ".unfinished").exists()
 
@@ -354,7 +350,7 @@ def test_the_manifest_says_what_lies_there(tmp_path: Path) -> None:
 def test_versions_are_those_of_the_calls_that_made_a_shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def call(number: str, *shifts: Shift, after: int = 1000) -> None:
         monkeypatch.setattr("farout.data.writing.manifest.version", lambda package: number)
-        write(pictures(), tmp_path / "r", shifts, watcher=Impatient(after))
+        write(pictures(), tmp_path / "r", shifts, progress=Impatient(after))
 
     def found() -> dict[str, list[str]]:
         entries = json.loads((tmp_path / "r" / "manifest.json").read_text())["shifts"]

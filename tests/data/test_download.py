@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from counting import Counting
 from farout.data import urls as sources
 from farout.data.download import DownloadError, cache_folder, fetch
 from farout.data.urls import SOURCES, Source
+from farout.progress import listening
 from helpers.originals import Serve
 
 KEY = "svhn/test_32x32.mat"
@@ -29,10 +31,12 @@ def test_the_table_is_well_formed() -> None:
 
 def test_fetched_once(serve: Serve, cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     served = serve(KEY, b"content" * 100_000)
-    path = fetch(KEY)
+    with listening(Counting()) as counting:
+        path = fetch(KEY)
     assert path == cache / KEY
     assert path.read_bytes() == b"content" * 100_000
-    assert "test_32x32.mat" in capsys.readouterr().err
+    assert counting.announced == counting.swept == 700_000
+    assert {title for title, _ in counting.steps} == {"downloading test_32x32.mat"}
     served.unlink()
     assert fetch(KEY) == path
     assert capsys.readouterr() == ("", "")

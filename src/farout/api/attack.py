@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from farout.core import Detector, PostHoc
 from farout.data import as_image_set
 from farout.detectors.panel.panel import Member
 from farout.networks.network import Network
+from farout.progress import task
 from farout.tensors import chunks
-from farout.watch import watching
 
 
 def attack(
@@ -46,12 +45,10 @@ def attack(
         labels = given.labels
     targets = _labels(labels, len(given), victim.classes, chosen)
     parts = []
-    with watching() as bar:
-        bar.total(len(given) * chosen.passes(victim.classes))
+    with task(chosen.label, len(given) * chosen.passes(victim.classes), unit="passes") as count:
         for part in chunks(len(given)):
             order = range(part.start, part.stop)
-            follow = partial(bar.advance, title=chosen.label)
-            parts.append(attacked(chosen, victim, given.batch(order), targets[part], order, seed, follow))
+            parts.append(attacked(chosen, victim, given.batch(order), targets[part], order, seed, count))
     return Attacked.joined(parts)
 
 

@@ -12,17 +12,17 @@ from farout.data.arrays import as_bytes
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
 from farout.files import below, present, write_json
+from farout.progress import Listener
 from farout.study.cells.attack import AttackCell
 from farout.study.engines.run import run
 from farout.study.sources.attacked import AttackedImages, AttackedSet
 from farout.study.store import Store
 from farout.tensors import chunks
-from farout.watcher import Watcher
 
 
 def write(
     cell: AttackCell, out: Path, *, workers: int = 0, device: str = "cpu",
-    plugins: tuple[str, ...] = (), watcher: Watcher | None = None,
+    plugins: tuple[str, ...] = (), progress: Listener | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
     it is. What lies there already of the same attack is left as it is. Work under way lies in OUT/.NAME.unfinished."""
@@ -42,7 +42,7 @@ def write(
             store.remove()  # a call that was killed may have left it
             return facts
     with store.open().lock():
-        outcome = run([cell], store, workers=workers, device=device, plugins=plugins, watcher=watcher)
+        outcome = run([cell], store, workers=workers, device=device, plugins=plugins, progress=progress)
         if outcome.failed:
             raise RuntimeError("; ".join(dict.fromkeys(outcome.failed.values())))
         images = AttackedImages(cell, rounded=True).open(store)

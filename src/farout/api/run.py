@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pandas as pd
 
 from farout.plugins import load_plugin
+from farout.progress import Listener
 from farout.protocols import cuts, plan
 from farout.protocols.document import document
 from farout.registry import unknown
@@ -26,7 +27,6 @@ from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
 from farout.tensors import as_device
-from farout.watcher import Watcher
 
 
 class Result:
@@ -85,7 +85,7 @@ def run(
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
-    watcher: Watcher | None = None,
+    progress: Listener | None = None,
 ) -> Result:
     """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
 
@@ -115,7 +115,7 @@ def run(
         write_plan(store, study, entries)
         result.outcome = compute(
             cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
-            watcher=watcher,
+            progress=progress,
         )  # fmt: skip
         result.outcome.damaged[:0] = damaged
     return result

@@ -15,6 +15,7 @@ from farout.core import Detector, NotFitted
 from farout.data.inputs import as_image_set, is_images
 from farout.detectors.fitted_state import fit
 from farout.detectors.panel.panel import Member, Panel
+from farout.progress import shown
 from farout.protocols import PROTOCOLS, check
 from farout.study.sources.images import ImageSource, LiveImages
 from farout.study.sources.networks import forget_loaded
@@ -23,8 +24,6 @@ from farout.study.study import Inliers, Study, Trial, inliers_from, outliers_fro
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.panel import PanelSubject
 from farout.study.subjects.subject import Subject
-from farout.watch import watching
-from farout.watcher import Watcher
 
 EVERYWHERE = ("noise", "toy")
 """Outlier sets for inliers that bring none of their own: they need no download."""
@@ -74,9 +73,9 @@ def stress(
     if protocols == "all":
         study.protocols[:] = [p for p in study.protocols if not PROTOCOLS.create(p.name).unsuited(study)]
     check(study)
-    with watching() as bar:
-        trial.subjects.extend(_subjects(detector, source, bar))
-        return run(study, out, watcher=bar)
+    with shown() as listener:
+        trial.subjects.extend(_subjects(detector, source))
+        return run(study, out, progress=listener)
 
 
 def _checked(detector: object) -> Detector | Panel:
@@ -113,7 +112,7 @@ def _outlier(images: Any) -> dict[str, ImageSource]:
     return {found.name: LiveImages(found)}
 
 
-def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> list[Subject]:
+def _subjects(detector: Detector | Panel, inliers: Inliers) -> list[Subject]:
     """The detector, or every member of the panel, fitted where there is something to fit on."""
     train = inliers.train.preview() if inliers.train else None
     if isinstance(detector, Member):
@@ -123,9 +122,7 @@ def _subjects(detector: Detector | Panel, inliers: Inliers, bar: Watcher) -> lis
         if not detector.fitted and train is not None:
             splits = {name: s for name, s in (("train", inliers.train), ("val", inliers.val)) if s}
             val = inliers.val.preview() if inliers.val else None
-            looks = any(member.perturbs for member in detector.detectors.values())
-            bar.total(len(train) * bool(detector.needs("train")) + (len(val) * (1 + looks) if val else 0))
-            detector.fit(train, val, progress=lambda images: bar.advance(images, "fit"))
+            detector.fit(train, val)
         if not detector.fitted:
             raise NotFitted(
                 f"{detector} is not fitted, and these inliers have no training split: call panel.fit(train, val) first"

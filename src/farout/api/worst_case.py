@@ -15,6 +15,7 @@ from torch import Tensor
 from farout.api.arguments import Bases, Opponent, bases, got, opponent, standard
 from farout.core import Detector
 from farout.detectors.panel.panel import Panel
+from farout.progress import Progress, task
 from farout.registry import Registry
 from farout.search.catalog import SEARCHES
 from farout.search.objective import decoded, objective
@@ -23,8 +24,6 @@ from farout.search.walk import CHAINS, Walk, diagnose, walk
 from farout.tensors import as_device, chunks
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
-from farout.watch import watching
-from farout.watcher import Watcher
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -103,8 +102,10 @@ def worst_case(
     foe, varied = opponent(detector), bases(hunted, base)
     place = as_device(device or foe.device or varied.device or "cpu")
     std = standard(foe, inliers, varied, seed, place)
-    with watching() as bar:
-        pieces = list(_pieces(_Hunt(foe, varied, search.scaled(std), steps, seed, place), bar))
+    hunt = _Hunt(foe, varied, search.scaled(std), steps, seed, place)
+    queries = varied.total * (1 + steps * hunt.per_step)
+    with task(f"search in {hunt.variation.name}", queries, unit="queries") as count:
+        pieces = list(_pieces(hunt, count))
     return Found(std=std, **{key: _joined([piece[key] for piece in pieces]) for key in pieces[0]})
 
 
@@ -151,13 +152,12 @@ class _Hunt(NamedTuple):
         )  # fmt: skip
 
 
-def _pieces(hunt: _Hunt, bar: Watcher) -> Iterator[dict[str, Any]]:
+def _pieces(hunt: _Hunt, count: Progress) -> Iterator[dict[str, Any]]:
     """What each chunk of chains has found; Ctrl-C ends it with what the latest has found so far."""
     total = hunt.varied.total
-    bar.total(total * (1 + hunt.steps * hunt.per_step))
     for part in chunks(total, CHAINS):
         base = hunt.varied.at(torch.arange(part.start, part.stop), hunt.device)
-        path = _followed(hunt, part, base, bar)
+        path = _followed(hunt, part, base, count)
         if path.walk is not None:
             yield _piece(hunt, path.walk, path.lowest, base)
         if path.interrupted and path.walk is None and not part.start:
@@ -183,7 +183,7 @@ class _Path(NamedTuple):
     interrupted: bool
 
 
-def _followed(hunt: _Hunt, part: slice, base: Any, bar: Watcher) -> _Path:
+def _followed(hunt: _Hunt, part: slice, base: Any, count: Progress) -> _Path:
     """The chains to their end, or as far as the user's patience lasts."""
     latest: Walk | None = None
     lowest: list[Array] = []
@@ -192,7 +192,7 @@ def _followed(hunt: _Hunt, part: slice, base: Any, bar: Watcher) -> _Path:
             lowest.append(now.best.cpu().numpy())
             latest = now
             queries = hunt.per_step if now.steps else 1
-            bar.advance((part.stop - part.start) * queries, f"search in {hunt.variation.name}")
+            count((part.stop - part.start) * queries)
     except KeyboardInterrupt:
         return _Path(latest, lowest, True)
     return _Path(latest, lowest, False)

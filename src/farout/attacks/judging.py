@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 
@@ -14,10 +14,8 @@ from farout.attacks.attack import Attack
 from farout.attacks.estimates import without_gradient
 from farout.attacks.victim import Victim
 from farout.networks.passes import with_gradients
+from farout.progress import Progress
 from farout.tensors import as_images
-
-Progress = Callable[[int], None]
-"""Called with the number of passes since the last call."""
 
 
 @dataclass(frozen=True)

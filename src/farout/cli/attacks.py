@@ -12,6 +12,7 @@ from farout.cli.options import (
     DataOptions,
     Device,
     Plugins,
+    Quiet,
     Workers,
     load_plugins,
     numbers,
@@ -54,6 +55,7 @@ def attack(
     workers: Workers = None,
     device: Device = "cpu",
     plugin: Plugins = None,
+    quiet: Quiet = False,
 ) -> None:
     """Attack images and write what comes of it: OUT/NAME.npz in 8 bits, with the labels, which images were classified
     right before (clean_correct), and which the network gets wrong as they are in the file (success).
@@ -65,18 +67,19 @@ def attack(
     """
     load_plugins(plugin)
     from farout.api.attack_sets import write
-    from farout.watch import watching
+    from farout.progress import shown
 
-    cell = _cell(
-        name, settings(set_, "--set"),
-        {"name": images, "split": split, "limit": limit, "options": settings(option, "--option")}, seed,
-        {"name": network, "weights": str(weights) if weights else None, "pretrained": weights is None,
-         "mean": numbers(mean, "--mean"), "std": numbers(std, "--std"), "classes": classes, "side": side},
-    )  # fmt: skip
-    with stoppable(), watching() as bar:
-        facts = write(
-            cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), watcher=bar
-        )
+    with shown(quiet) as listener:
+        cell = _cell(
+            name, settings(set_, "--set"),
+            {"name": images, "split": split, "limit": limit, "options": settings(option, "--option")}, seed,
+            {"name": network, "weights": str(weights) if weights else None, "pretrained": weights is None,
+             "mean": numbers(mean, "--mean"), "std": numbers(std, "--std"), "classes": classes, "side": side},
+        )  # fmt: skip
+        with stoppable():
+            facts = write(
+                cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), progress=listener
+            )
     total, right, still = (facts[key] for key in ("images", "clean_correct", "success_of_clean_correct"))
     typer.echo(f"{total:>9,} images  {out / f'{name}.npz'}")
     typer.echo(f"{right:>9,} ({right / total:.1%}) were classified right; {still:,} of them are wrong in the file")

@@ -41,6 +41,7 @@ Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1
 Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
 
 

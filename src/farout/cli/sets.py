@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from farout.cli.ending import stoppable
-from farout.cli.options import DataOptions, Plugins, Workers, load_plugins, plugin_paths, settings, worker_count
+from farout.cli.options import DataOptions, Plugins, Quiet, Workers, load_plugins, plugin_paths, settings, worker_count
 
 
 class DrawnName(StrEnum):
@@ -65,6 +64,7 @@ def render(
     font: Annotated[
         Path | None, typer.Option(help="A TrueType file, for chars.", show_default="DejaVu Sans Mono")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write SHAPES or CHARS to disk, with the table every image was drawn from.
 
@@ -78,7 +78,7 @@ def render(
     from farout.data.shapes_chars import OUTLIER_SPLITS
     from farout.data.shapes_chars import drawn as make
     from farout.data.writing.render import export
-    from farout.watch import watching
+    from farout.progress import shown, task
 
     splits = list(dict.fromkeys(split or ["train", "val", "test/id", *OUTLIER_SPLITS]))
     sets = {each: make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits}
@@ -87,13 +87,12 @@ def render(
     except OSError as error:
         raise ValueError(f"cannot write images to {out}: {error.strerror}; choose another folder with --out") from error
     written = []
-    with stoppable(), watching() as bar:
-        bar.total(sum(map(len, sets.values())))
+    with stoppable(), shown(quiet), task(f"rendering {name.value}", sum(map(len, sets.values()))) as count:
         for each, images in sets.items():
             folder = out / ("test" if each == "test/id" else each.removeprefix("test/"))
-            written.append((len(images), export(images, folder, form.value, partial(bar.advance, title=each))))
-    for count, path in written:
-        typer.echo(f"{count:>9,} images  {path}")
+            written.append((len(images), export(images, folder, form.value, count)))
+    for images_written, path in written:
+        typer.echo(f"{images_written:>9,} images  {path}")
 
 
 def corrupt(
@@ -130,6 +129,7 @@ def corrupt(
     ] = None,
     workers: Workers = None,
     plugin: Plugins = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write images under corruptions and augmentations to disk: an "-R" set, as CIFAR-10-R, with a manifest.json.
 
@@ -153,19 +153,20 @@ def corrupt(
     import farout
     from farout.data.writing import realistic
     from farout.data.writing.layout import common_label
+    from farout.progress import shown
     from farout.shifts.choosing import choose
     from farout.shifts.corruption import SEVERITIES
-    from farout.watch import watching
 
     chosen = kind.value if kind else None if shift else "all"
     shifts = choose(chosen, shift or [], severity or SEVERITIES, frost_dir)
     options = settings(option, "--option") | ({} if side is None else {"side": side})
-    source = farout.load(images, split, limit=limit, **options)
-    with stoppable(), watching() as bar:
-        facts = realistic.write(
-            source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),
-            plugins=plugin_paths(plugin), watcher=bar,
-        )  # fmt: skip
+    with shown(quiet) as listener:
+        source = farout.load(images, split, limit=limit, **options)
+        with stoppable():
+            facts = realistic.write(
+                source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),
+                plugins=plugin_paths(plugin), progress=listener,
+            )  # fmt: skip
     titles = {name: common_label(entry["labels"]) for name, entry in facts["shifts"].items()}
     width = max(map(len, titles.values()))
     for name, entry in facts["shifts"].items():

@@ -16,6 +16,7 @@ from farout.cli.options import (
     Open,
     Out,
     Plugins,
+    Quiet,
     Timeout,
     Without,
     Workers,
@@ -69,6 +70,7 @@ def run(
     timeout: Timeout = None,
     without: Without = None,
     plugin: Plugins = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
 
@@ -77,7 +79,7 @@ def run(
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     load_plugins(plugin)
-    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, timeout, engine)
+    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, quiet, timeout, engine)
     typer.echo(f"for the report: farout report {result.path}")
 
 
@@ -86,18 +88,22 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
     open_: Open = False,
     plugin: Plugins = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it.
 
     Example: farout report runs/study --open
     """
     load_plugins(plugin)
+    from farout.progress import shown
     from farout.protocols.document import document
     from farout.report.html import write_report
     from farout.study.results import Results
 
     results = Results(folder)
-    path = write_report(document(results), out or folder / "report.html")
+    with shown(quiet):
+        content = document(results)
+    path = write_report(content, out or folder / "report.html")
     for why in results.damaged:
         typer.echo(f"left out: {why}")
     typer.echo(f"wrote {path}")
@@ -110,6 +116,7 @@ def demo(
     workers: Workers = None,
     device: Device = "cpu",
     open_: Open = False,
+    quiet: Quiet = False,
 ) -> None:
     """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, search, report.
 
@@ -117,7 +124,7 @@ def demo(
     """
     from farout.api.demo import study
 
-    result = _run(study(), out, workers, device, None)
+    result = _run(study(), out, workers, device, None, quiet)
     typer.echo(f"report: {result.report(out)}")
     if open_:
         typer.launch(str(out / "report.html"))
@@ -129,19 +136,20 @@ def _run(
     workers: int | None,
     device: str,
     plugins: list[Path] | None,
+    quiet: bool,
     timeout: float | None = None,
     engine: str = "local",
 ) -> Result:
     """Run with a progress bar, say how it went, exit with 1 if something failed."""
     import farout
+    from farout.progress import shown
     from farout.study.results import shortened
-    from farout.watch import watching
 
     folder = out or Path("runs") / spec.name
-    with stoppable(), watching() as bar:
+    with stoppable(), shown(quiet) as listener:
         result = farout.run(
             spec, folder, engine=engine, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins),
-            timeout=timeout, watcher=bar,
+            timeout=timeout, progress=listener,
         )  # fmt: skip
     typer.echo(repr(result))
     outcome = result.outcome

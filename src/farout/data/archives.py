@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from farout.data.progress import track
+from farout.progress import track
 
 
 class UnsafeArchive(ValueError):
@@ -48,7 +48,7 @@ def tar_members(archive: Path, wanted: Iterable[str]) -> dict[str, bytes]:
 
 def _untar(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as tar:
-        for member in track(tar, None, f"unpacking {archive.name}"):
+        for member in track(tar, None, f"unpacking {archive.name}", "files"):
             check_name(member.name, archive)
             if not (member.isfile() or member.isdir()):
                 raise UnsafeArchive(f"{archive}: member {member.name!r} is a link or a device; refused")
@@ -62,7 +62,7 @@ def _unzip(archive: Path, folder: Path) -> None:
             check_name(member.filename, archive)
             if stat.S_ISLNK(member.external_attr >> 16):
                 raise UnsafeArchive(f"{archive}: member {member.filename!r} is a link; refused")
-        for member in track(members, len(members), f"unpacking {archive.name}"):
+        for member in track(members, len(members), f"unpacking {archive.name}", "files"):
             pack.extract(member, folder)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pooch
 
-from farout.data.progress import DownloadBar
 from farout.data.urls import SOURCES
+from farout.progress import BYTES, PATIENCE, Event, Listener, shown
 
 _TIMEOUT = 30
 _CHUNK = 1 << 16
@@ -87,14 +88,41 @@ def _verified(key: str) -> bool:
 
 
 def _retrieve(url: str, checksum: str, path: Path) -> Path:
-    bar = DownloadBar(path.name)
-    try:
-        once = {"Connection": "close"}  # else the socket stays open until it is collected
-        downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_TIMEOUT, headers=once)
+    once = {"Connection": "close"}  # else the socket stays open until it is collected
+    with shown(patience=PATIENCE) as listener:
+        counter: Any = _Counter(listener, f"downloading {path.name}")
+        downloader = pooch.HTTPDownloader(progressbar=counter, chunk_size=_CHUNK, timeout=_TIMEOUT, headers=once)
         found = pooch.retrieve(url, checksum, fname=path.name, path=path.parent, downloader=downloader)
-    finally:
-        bar.close()
     return Path(found)
+
+
+class _Counter:
+    """Reports bytes, in the form of a progress bar that `pooch.HTTPDownloader` takes."""
+
+    def __init__(self, listener: Listener, title: str) -> None:
+        self._listener, self._title, self._total, self._done = listener, title, 0, 0
+
+    @property
+    def total(self) -> int:
+        """Bytes to come."""
+        return self._total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._listener(Event(self._title, total=size - self._total, unit=BYTES))
+        self._total = size
+
+    def update(self, size: int) -> None:
+        """Count bytes that have come."""
+        self._listener(Event(self._title, size, unit=BYTES))
+        self._done += size
+
+    def reset(self) -> None:
+        """Start again at none."""
+        self.update(-self._done)
+
+    def close(self) -> None:
+        """Nothing is left to do: the listener outlives the file."""
 
 
 def _advice(key: str, path: Path, failures: Sequence[tuple[str, Exception]]) -> str:

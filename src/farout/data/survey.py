@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from farout.data.download import cache_folder
 from farout.data.pixels import Unreadable, probe
-from farout.data.progress import track
 from farout.files import whole
 from farout.identity import digest
+from farout.progress import track
 
 _VERSION = 1
 _SHOWN = 5
@@ -58,7 +58,7 @@ def _look(root: Path, files: Sequence[str], name: str) -> Survey:
             return error
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        found = list(track(pool.map(one, files), len(files), f"checking {name}"))
+        found = list(track(pool.map(one, files), len(files), f"checking {name}", "files"))
     bad = [(file, one) for file, one in zip(files, found, strict=True) if isinstance(one, Unreadable)]
     if bad:
         listed = "\n".join(f"  {file}: {error}" for file, error in bad[:_SHOWN])

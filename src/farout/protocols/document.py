@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from farout.progress import track
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.columns import NETWORK, SEED
+from farout.protocols.shared.columns import NETWORK, SEED
 from farout.report.content import COUNT, LABEL, Column, Document, Failure, Summary, Table
 from farout.study import results as stored
 from farout.study.fit_sizes import SPLITS, fit_text
@@ -18,11 +21,15 @@ def document(results: Results) -> Document:
     counts = results.counts()
     return Document(
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
-        summaries={spec.name: _summary(spec, results) for spec in results.protocols},
+        summaries={spec.name: _summary(spec, results) for spec in _tracked(results.protocols)},
         failures=[_failure(one) for one in results.failures().values()],
         cuts=results.cuts, notes=results.notes, spec=results.spec,
         fitted=_fitted(results), fit_sizes=fit_text(results.fitted),
     )  # fmt: skip
+
+
+def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
+    return track(protocols, len(protocols), "computing tables and figures", "protocols")
 
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from counting import Counting
 from farout import Activations, Network, Panel, PostHoc
 from farout.core import Split
 from farout.detectors import ODIN
@@ -89,11 +90,11 @@ def test_a_member_runs_every_image_once_to_fit_and_once_to_score(member: Any, pa
 
 
 def test_progress_counts_every_image() -> None:
-    counts: list[int] = []
-    panel = Panel(network(), ["knn"]).fit(images(130, 1), images(70, 2), progress=counts.append)
-    assert counts == [64, 64, 2, 64, 6]
-    panel.score(images(65, 3), progress=counts.append)
-    assert counts[5:] == [64, 1]
+    listener = Counting()
+    panel = Panel(network(), ["knn"]).fit(images(130, 1), images(70, 2), progress=listener)
+    assert listener.counts == [64, 64, 2, 64, 6]
+    panel.score(images(65, 3), progress=listener)
+    assert listener.counts[5:] == [64, 1]
 
 
 def test_activations_are_stored_in_the_order_of_the_labels() -> None:

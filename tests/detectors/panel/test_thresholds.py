@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from counting import Counting
 from farout import NotFitted, Panel
 from farout.detectors import KNN
 from farout.detectors.panel.thresholds import p_values, threshold
@@ -112,9 +113,9 @@ def test_a_panel_gives_p_values_by_the_scores_of_its_members() -> None:
     for name, values in found.items():
         validation = panel.validation[name].tolist()
         assert values.tolist() == [slow(score, validation) for score in scores[name].tolist()]
-    counts: list[int] = []
-    np.testing.assert_array_equal(panel.p_values(images(9, 3), progress=counts.append)["knn"], found["knn"])
-    assert counts == [9]
+    listener = Counting()
+    np.testing.assert_array_equal(panel.p_values(images(9, 3), progress=listener)["knn"], found["knn"])
+    assert listener.counts == [9]
 
 
 def test_one_image_is_a_batch_of_one() -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from counting import Counting
 from farout import Activations, ImageSet, Panel, PostHoc
 from farout.core import Split
 from farout.data.matched import match
@@ -282,12 +283,12 @@ def test_one_image_has_no_halves() -> None:
 
 
 def test_progress_counts_the_images_of_every_pass() -> None:
-    counts: list[int] = []
-    tuned({"knn": {"k": [1, 5]}}, ["knn"], progress=counts.append)
-    assert sum(counts) == 130 + 70 + 60
-    counts.clear()
-    tuned({"odin": {"epsilon": [0.0, 0.1]}}, ["odin", "msp"], progress=counts.append)
-    assert sum(counts) == 70 + 60 + 2 * (70 + 60) + 70
+    listener = Counting()
+    tuned({"knn": {"k": [1, 5]}}, ["knn"], progress=listener)
+    assert listener.swept == 130 + 70 + 60
+    listener = Counting()
+    tuned({"odin": {"epsilon": [0.0, 0.1]}}, ["odin", "msp"], progress=listener)
+    assert listener.swept == 70 + 60 + 2 * (70 + 60) + 70
 
 
 def test_the_record_tells_the_images(tmp_path: Path) -> None:

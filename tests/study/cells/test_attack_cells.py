@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import farout
+from counting import Counting
 from farout.api import attack_sets
 from farout.api.attack_sets import write
 from farout.attacks import ATTACKS, Attack
@@ -259,20 +260,12 @@ def test_it_is_told_where_gradients_are_estimated(network: farout.Network, blind
 def test_passes_add_up_however_many_there_were(
     network: farout.Network, images: farout.ImageSet, tmp_path: Path, name: str
 ) -> None:
-    told: list[int] = []
     made = cell(network, images, ATTACKS.create(name, steps=5))
 
-    class Counting:
-        def total(self, images: int) -> None:
-            self.expected = images
-
-        def advance(self, images: int, title: str) -> None:
-            told.append(images)
-
-    watcher = Counting()
-    engine.run([made], Store(tmp_path).open(), watcher=watcher)
-    assert sum(told) == watcher.expected == COUNT * made.passes
-    assert len(told) > 3
+    listener = Counting()
+    engine.run([made], Store(tmp_path).open(), progress=listener)
+    assert listener.swept == listener.announced == COUNT * made.passes
+    assert len(listener.steps) > 3
 
 
 def test_a_default_spelled_out_gives_the_same_images(network: farout.Network, images: farout.ImageSet) -> None:

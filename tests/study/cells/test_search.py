@@ -15,6 +15,7 @@ import torch
 from safetensors.numpy import save
 
 import farout
+from counting import Counting
 from farout.networks import create, load_weights, save_weights
 from farout.protocols import plan
 from farout.search import MetropolisHastings
@@ -117,36 +118,19 @@ def test_the_pictures_are_of_the_lowest_and_of_the_first_chains(whole):
             assert np.array_equal(examples[f"{kind}_{key}"], bytes_)
 
 
-class Counting:
-    """A watcher that adds up."""
-
-    def __init__(self) -> None:
-        self.announced, self.steps = 0, []
-
-    def total(self, images: int) -> None:
-        self.announced += images
-
-    def advance(self, images: int, title: str) -> None:
-        self.steps.append((title, images))
-
-    @property
-    def swept(self) -> int:
-        return sum(images for _, images in self.steps)
-
-
 def test_workers_give_the_same_bytes_and_tell_how_they_get_on(weights, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "LISTEN_SECONDS", 0.01)
-    watcher = Counting()
-    farout.run(spec(weights), tmp_path, workers=2, watcher=watcher)
+    listener = Counting()
+    farout.run(spec(weights), tmp_path, workers=2, progress=listener)
     assert content(tmp_path) == content(whole)
-    assert watcher.swept == watcher.announced
+    assert listener.swept == listener.announced
 
 
 def test_progress_is_told_within_a_chunk_and_adds_up(weights, tmp_path):
-    watcher = Counting()
-    farout.run(spec(weights, ["msp"], control=False), tmp_path, watcher=watcher)
-    assert watcher.swept == watcher.announced
-    searched = [images for title, images in watcher.steps if title.startswith("search") and images]
+    listener = Counting()
+    farout.run(spec(weights, ["msp"], control=False), tmp_path, progress=listener)
+    assert listener.swept == listener.announced
+    searched = [images for title, images in listener.steps if title.startswith("search") and images]
     assert searched == [256] * (1 + STEPS) + [CHAINS - 256] * (1 + STEPS)  # both chunks, at every step
 
 
@@ -208,13 +192,13 @@ class Refusing(Executor):
 
 def test_chunks_of_work_that_has_failed_are_left_out(weights, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
-    work, watcher = searched(weights, steps=STEPS + 1), Counting()
-    run = Scheduler([work], Store(tmp_path / "run"), torch.device("cpu"), watcher, {need.id for need in work.requires})
+    work, listener = searched(weights, steps=STEPS + 1), Counting()
+    run = Scheduler([work], Store(tmp_path / "run"), torch.device("cpu"), listener, {need.id for need in work.requires})
     pool = Refusing(run)
     run.go(pool, pool)
     assert pool.cancelled == {pool.tasks[1].number}
     assert run.failures == {work.id: "msp on lenet: ValueError: no"}
-    assert watcher.swept == work.total_cost
+    assert listener.swept == work.total_cost
 
 
 @pytest.mark.parametrize("stop", [1, 4, 7])
@@ -234,9 +218,9 @@ def test_interrupted_in_the_middle_of_a_chunk_and_continued(weights, whole, tmp_
         with pytest.raises(KeyboardInterrupt):
             farout.run(spec(weights), tmp_path)
     assert list(tmp_path.glob("partial/*/walk-*.safetensors"))
-    watcher = Counting()
-    farout.run(spec(weights), tmp_path, watcher=watcher)
-    assert watcher.swept == watcher.announced
+    listener = Counting()
+    farout.run(spec(weights), tmp_path, progress=listener)
+    assert listener.swept == listener.announced
     chunks = 2 * (2 + 1)  # two detectors; the outliers fill two chunks, the inliers one
     assert len(calls) == 2 + chunks * STEPS
     assert content(tmp_path) == content(whole)
@@ -270,9 +254,9 @@ def test_a_detector_that_fails_in_the_search_fails_alone(weights, tmp_path):
             mean = images.mean((1, 2, 3))
             return torch.where(mean < 0.25, torch.nan, mean)
 
-    watcher = Counting()
-    result = farout.run(spec(weights, ["msp", "dark_is_nan"]), tmp_path, watcher=watcher)
-    assert watcher.swept == watcher.announced
+    listener = Counting()
+    result = farout.run(spec(weights, ["msp", "dark_is_nan"]), tmp_path, progress=listener)
+    assert listener.swept == listener.announced
     failed = [one.row for one in Results(tmp_path).failures().values()]
     assert {row.tags["detector"] for row in failed if row.tags["role"] == "search"} == {"dark_is_nan"}
     assert any("dark_is_nan gave" in why and "color" in why for why in result.outcome.failed.values())

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 
 import farout
+from counting import Counting
 from farout.core import Detector, ImageSet
 from farout.detectors.catalog import catalog
 from farout.networks import create, save_weights
@@ -282,19 +283,10 @@ def test_a_trained_network_is_trained_once(tmp_path):
     assert (two.reused, len(two.done)) == (6, 6)
 
 
-def test_the_watcher_sees_every_image(weights, tmp_path):
-    class Count:
-        planned = done = 0
-
-        def total(self, images):
-            self.planned += images
-
-        def advance(self, images, title):
-            self.done += images
-
-    watcher = Count()
-    farout.run(spec(weights), tmp_path, watcher=watcher)
-    assert watcher.planned == watcher.done == 150 * 3 + 100 + 70
+def test_the_listener_hears_of_every_image(weights, tmp_path):
+    listener = Counting()
+    farout.run(spec(weights), tmp_path, progress=listener)
+    assert listener.announced == listener.swept == 150 * 3 + 100 + 70
 
 
 def test_store_is_opened_before_any_work(weights, tmp_path, forwards):

@@ -22,8 +22,8 @@ from farout.data.writing.manifest import check_folder, claim, held, manifest, no
 from farout.data.writing.sweep import keep, plan_of, sweep
 from farout.files import has_size
 from farout.processes import crew
+from farout.progress import Event, Listener, current
 from farout.shifts.corruption import SEVERITIES
-from farout.watcher import Silent, Watcher
 
 CLEAN = "clean"
 """The name of the images as they are."""
@@ -39,7 +39,7 @@ def write(
     seed: int = 0,
     workers: int = 0,
     plugins: tuple[str, ...] = (),
-    watcher: Watcher | None = None,
+    progress: Listener | None = None,
 ) -> dict[str, Any]:
     """Write images under every shift to a folder, with `clean` also as they are, and return the manifest.
 
@@ -66,7 +66,7 @@ def write(
         claim(folder, facts, finished)
         if jobs:
             _check_space(layout, jobs)
-            _compute(layout, jobs, seed, workers, plugins, watcher or Silent())
+            _compute(layout, jobs, seed, workers, plugins, progress or current())
         return read_manifest(folder)
 
 
@@ -131,16 +131,16 @@ def _check_space(layout: Layout, jobs: Sequence[Job]) -> None:
 
 
 def _compute(
-    layout: Layout, jobs: Sequence[Job], seed: int, workers: int, plugins: tuple[str, ...], watcher: Watcher
+    layout: Layout, jobs: Sequence[Job], seed: int, workers: int, plugins: tuple[str, ...], progress: Listener
 ) -> None:
     originals = layout.folder / UNFINISHED / "originals"
-    watcher.total(sum(job.left for job in jobs))
+    progress(Event("getting ready", total=sum(job.left for job in jobs)))
     if not has_size(originals, layout.size(len(layout.images)), layout.folder):
-        keep(layout.images, originals, watcher)
-    watcher.advance(0, "starting")
+        keep(layout.images, originals, progress)
+    progress(Event("starting"))
     try:
         with crew(workers, plan_of(layout.images, originals, jobs, seed), plugins) as submit:
-            sweep(layout, jobs, submit, 4 * workers, watcher, partial(note, layout.folder))
+            sweep(layout, jobs, submit, 4 * workers, progress, partial(note, layout.folder))
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a worker process ended without an answer, perhaps for want of memory; what was finished is kept, and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -15,11 +15,10 @@ from farout.data.shapes_chars import Drawn
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
 from farout.files import all_whole, below, make_folder, present, whole, write_json
+from farout.progress import Progress
 from farout.tensors import chunks
 
 Format = Literal["png", "npz"]
-Progress = Callable[[int], None]
-"""Called with the number of images done since the last call."""
 
 
 def export(images: Drawn, path: Path, form: Format = "png", progress: Progress = lambda done: None) -> Path:

@@ -15,16 +15,16 @@ from farout.data.arrays import as_bytes, as_floats
 from farout.data.writing.layout import Group, Job, Layout, Sink
 from farout.files import whole
 from farout.processes import Submit
+from farout.progress import Event, Listener
 from farout.tensors import chunks
-from farout.watcher import Watcher
 
 
-def keep(images: ImageSet, path: Path, watcher: Watcher) -> None:
+def keep(images: ImageSet, path: Path, progress: Listener) -> None:
     """Write the images as raw 8-bit pixels: they are decoded or drawn once, and all workers map the same file."""
     with whole(path) as temporary, temporary.open("wb") as file:
         for part in chunks(len(images), _at_once(images)):
             file.write(as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes())
-            watcher.advance(0, f"reading {part.stop:,} of {len(images):,}")
+            progress(Event(f"reading {part.stop:,} of {len(images):,}"))
 
 
 def _at_once(images: ImageSet) -> int:
@@ -48,7 +48,7 @@ def sweep(
     jobs: Sequence[Job],
     submit: Submit,
     window: int,
-    watcher: Watcher,
+    progress: Listener,
     finished: Callable[[Group], None],
 ) -> None:
     """Have all jobs done, with at most so many pieces handed out; `finished` hears of a group after its last job.
@@ -68,7 +68,7 @@ def sweep(
         job.left -= images
         if not any(other.left for other in jobs if other.group is job.group):
             finished(job.group)
-        watcher.advance(images, job.group.name if job.shift is None else job.shift.label)
+        progress(Event(job.group.name if job.shift is None else job.shift.label, images))
 
     for number, job in enumerate(jobs):
         layout.begin(job)

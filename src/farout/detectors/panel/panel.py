@@ -22,12 +22,13 @@ from farout.detectors.panel.labels import label
 from farout.detectors.panel.member import Member
 from farout.detectors.panel.provenance import Images, Tuned
 from farout.detectors.panel.supervision import check_outliers, supervise
-from farout.detectors.panel.sweeps import Progress, needs_of, swept, table_of
+from farout.detectors.panel.sweeps import needs_of, swept, table_of
 from farout.detectors.panel.table import in_order
 from farout.detectors.panel.thresholds import check_validation, p_values, threshold
 from farout.detectors.panel.tuning import Grid
 from farout.networks.network import Network
 from farout.networks.passes import forward, look
+from farout.progress import Listener
 from farout.registry import unknown
 from farout.scores import Scores, as_scores, finite
 from farout.tensors import as_images
@@ -68,7 +69,7 @@ class Panel:
         train: Any = None,
         val: Any = None,
         outliers: Any = None,
-        progress: Progress | None = None,
+        progress: Listener | None = None,
     ) -> Panel:
         """Fit every detector on the inliers' train or val split, each image passing the network once.
 
@@ -76,7 +77,7 @@ class Panel:
         With `val`, the scores on it are kept for `threshold` and `p_values`; a detector that looks at other images
         costs more passes. outliers: images that supervised detectors (mds_layers) may learn from, each by passes of
         its own; the others never see them, and none of them may be tested on later. `learned` tells which they were.
-        progress: called with the number of images done since the last call; without, a terminal shows a bar.
+        progress: listener for progress events; without one, a terminal shows a bar.
         """
         train, val, outliers = self._splits(train=train, val=val, outliers=outliers)
         self.check_splits(train, val)
@@ -103,7 +104,7 @@ class Panel:
         val: Any = None,
         *,
         outliers: Any,
-        progress: Progress | None = None,
+        progress: Listener | None = None,
     ) -> Panel:
         """Choose hyper-parameters by AUROC on `val` against `outliers`, then fit every detector.
 
@@ -191,7 +192,7 @@ class Panel:
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
         return finite({key: scores[key] for key in self.detectors}, name)
 
-    def score(self, images: Any, progress: Progress | None = None) -> Scores:
+    def score(self, images: Any, progress: Listener | None = None) -> Scores:
         """Scores by label, float64 [N], larger = more outlying; one forward pass per image.
 
         images: one image or many, as Pillow images, paths, arrays, tensors, a torch `Dataset` or `DataLoader`, a
@@ -217,7 +218,7 @@ class Panel:
         check_validation(self.validation, "thresholds")
         return {key: threshold(scores, recall) for key, scores in self.validation.items()}
 
-    def is_outlier(self, images: Any, recall: float = 0.95, progress: Progress | None = None) -> Flags:
+    def is_outlier(self, images: Any, recall: float = 0.95, progress: Listener | None = None) -> Flags:
         """Per detector, which images it calls outliers: bool [N], score > `threshold(recall)`.
 
         At least `recall` of the validation inliers are not called so. images: as for `score`.
@@ -226,7 +227,7 @@ class Panel:
         scores = self.score(images, progress)
         return {key: scores[key] > limit for key, limit in limits.items()}
 
-    def p_values(self, images: Any, progress: Progress | None = None) -> Scores:
+    def p_values(self, images: Any, progress: Listener | None = None) -> Scores:
         """Per detector, conformal p-values: (1 + #{validation scores >= score}) / (n + 1); small = outlying.
 
         An inlier that is exchangeable with the n validation images has p <= α with probability at most α, whatever
@@ -286,7 +287,7 @@ class Panel:
         scores = self.score_own(images) | ({} if shared is None else self.score_activations(shared))
         return {key: scores[key] for key in self.detectors}
 
-    def score_looking(self, images: ImageSet, progress: Progress | None = None) -> Scores:
+    def score_looking(self, images: ImageSet, progress: Listener | None = None) -> Scores:
         """Scores of a whole set by the detectors that look at other images than the given ones."""
         if not any(detector.perturbs for detector in self.detectors.values()):
             return {}

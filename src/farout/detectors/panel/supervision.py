@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.provenance import Images
-from farout.detectors.panel.sweeps import Progress, as_many, table_of
+from farout.detectors.panel.sweeps import as_many, table_of
 from farout.networks.network import Network
+from farout.progress import Listener
 
 
 def check_outliers(detectors: Mapping[str, PostHoc], outliers: ImageSet | None, val: ImageSet | None) -> None:
@@ -25,7 +26,7 @@ def check_outliers(detectors: Mapping[str, PostHoc], outliers: ImageSet | None, 
 
 
 def supervise(
-    network: Network, detector: PostHoc, val: ImageSet, outliers: ImageSet, progress: Progress | None
+    network: Network, detector: PostHoc, val: ImageSet, outliers: ImageSet, progress: Listener | None
 ) -> None:
     """Let one detector learn from outliers and as many inliers of the validation split."""
 

@@ -12,11 +12,8 @@ from farout.core import Activations, ImageSet, PostHoc, Split
 from farout.detectors.panel.table import Table, columns_of
 from farout.networks.network import Network
 from farout.networks.passes import forward, look
+from farout.progress import Listener, task
 from farout.tensors import as_images
-from farout.watch import watching
-
-Progress = Callable[[int], None]
-"""Called with the number of images done since the last call."""
 
 
 def needs_of(detectors: Iterable[PostHoc], split: Split | None) -> frozenset[str]:
@@ -29,7 +26,7 @@ def table_of(
     network: Network,
     images: ImageSet,
     needs: frozenset[str],
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     looking: PostHoc | None = None,
     check: Callable[[Activations], None] | None = None,
 ) -> Activations:
@@ -48,18 +45,12 @@ def table_of(
     return table.activations()
 
 
-def swept(images: ImageSet, doing: str, progress: Progress | None) -> Iterator[Tensor]:
-    """The images a batch at a time; on a terminal with a bar, unless the caller follows the progress itself."""
-    if progress is not None:
+def swept(images: ImageSet, doing: str, progress: Listener | None) -> Iterator[Tensor]:
+    """Yield the images a batch at a time; progress goes to the listener in effect unless one is given."""
+    with task(f"{doing} {images.name}", len(images), listener=progress) as count:
         for batch in images:
             yield batch
-            progress(len(batch))
-        return
-    with watching() as bar:
-        bar.total(len(images))
-        for batch in images:
-            yield batch
-            bar.advance(len(batch), f"{doing} {images.name}")
+            count(len(batch))
 
 
 @torch.inference_mode()

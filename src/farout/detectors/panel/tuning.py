@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from farout.core import Activations, ImageSet, PostHoc, Split
 from farout.detectors.panel.labels import describe
 from farout.detectors.panel.provenance import Candidate, Images, Tuned
-from farout.detectors.panel.sweeps import Progress, needs_of, table_of
+from farout.detectors.panel.sweeps import needs_of, table_of
 from farout.metrics import auroc
+from farout.progress import Listener
 from farout.registry import unknown
 from farout.rng import numpy_generator
 
@@ -56,7 +57,7 @@ def tune(
     train: ImageSet | None,
     val: ImageSet | None,
     outliers: ImageSet,
-    progress: Progress | None,
+    progress: Listener | None,
 ) -> None:
     """What `Panel.tune` promises."""
     check_grid(panel.detectors, grid)
@@ -79,7 +80,7 @@ def tune(
 
 
 def _seen(
-    panel: Panel, detectors: Sequence[PostHoc], train: ImageSet | None, val: ImageSet, progress: Progress | None
+    panel: Panel, detectors: Sequence[PostHoc], train: ImageSet | None, val: ImageSet, progress: Listener | None
 ) -> dict[Split, Seen]:
     """The splits that are fitted on, or judged on, after one pass over each."""
     seen: dict[Split, Seen] = {}
@@ -139,7 +140,7 @@ def _choose(
     attempts: list[Attempt],
     fitting: dict[Split, Seen],
     outliers: Seen,
-    progress: Progress | None,
+    progress: Listener | None,
 ) -> Tuned:
     """Judge all candidates for one member; the record names the first of the best."""
     val = inliers = fitting["val"]
@@ -158,7 +159,7 @@ def _choose(
 
 
 def _judge(
-    alone: Panel, fitting: Mapping[Split, Seen], inliers: Seen, outliers: Seen, progress: Progress | None
+    alone: Panel, fitting: Mapping[Split, Seen], inliers: Seen, outliers: Seen, progress: Listener | None
 ) -> float:
     """AUROC of the one detector of a panel, fitted from tables."""
     for split, seen in fitting.items():

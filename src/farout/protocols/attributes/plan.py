@@ -20,8 +20,8 @@ from farout import metrics
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
 from farout.data.shapes_chars import split_of
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.best import best_first, marked, versus_best
+from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import OWN, Array, Pair, densities, failures, inlier_rows, pairs, scored, span
 from farout.registry import unknown

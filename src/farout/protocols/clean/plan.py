@@ -10,7 +10,8 @@ import pandas as pd
 
 from farout import metrics
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.columns import (
+from farout.protocols.shared.best import SIGNIFICANT, best_first, marked, versus_best
+from farout.protocols.shared.columns import (
     AUROC,
     DETECTOR,
     FPR_AT_95_ID_RECALL,
@@ -21,7 +22,6 @@ from farout.protocols.columns import (
     OUTLIERS,
     SEED,
 )
-from farout.protocols.shared.best import SIGNIFICANT, best_first, marked, versus_best
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, scored, span
 from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of

@@ -8,10 +8,10 @@ import numpy as np
 
 from farout import metrics
 from farout.metrics.setups import recall_threshold
-from farout.protocols.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
 from farout.protocols.evasion.levels import GRADIENT, gradient
 from farout.protocols.evasion.measures import RESAMPLES, Line, detected, share
 from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.shared.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
 from farout.protocols.shared.pairs import Array
 from farout.report.content import INTERVAL, LABEL, Column
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from farout.protocols.columns import ATTACK, NETWORK, OUTLIERS, SEED
 from farout.protocols.evasion.results import Evaded
+from farout.protocols.shared.columns import ATTACK, NETWORK, OUTLIERS, SEED
 from farout.protocols.shared.pairs import OWN, SHOWN
 from farout.report.content import LABEL, Column, DensityMap, HeatMap, Line, Sheet, Strip, frame_of
 from farout.study.results import Row

@@ -7,10 +7,10 @@ from math import nan
 
 import numpy as np
 
-from farout.protocols.columns import ATTACK, AUROC, OUTLIERS, Who
 from farout.protocols.evasion.figures import under
 from farout.protocols.evasion.measures import Line
 from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, Who
 from farout.report.content import LABEL, VALUE, Column
 from farout.report.content import Line as AnyLine
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from farout import metrics
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
 from farout.metrics.setups import copied_auroc
-from farout.protocols.columns import AUROC, FPR_AT_95_ID_RECALL, FPR_AT_95_OOD_RECALL
 from farout.protocols.evasion.results import Test
+from farout.protocols.shared.columns import AUROC, FPR_AT_95_ID_RECALL, FPR_AT_95_OOD_RECALL
 from farout.report.content import Column
 
 RESAMPLES = 200

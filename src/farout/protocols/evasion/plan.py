@@ -21,6 +21,7 @@ from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.clean.plan import IMAGES
 from farout.protocols.evasion.entries import EFFORT, Effort, Plan, has_maps
 from farout.protocols.evasion.tables import summarise
+from farout.protocols.shared.budgets import check_counts, cut, least
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
@@ -57,9 +58,7 @@ class Evasion(Protocol):
         rounded: show detectors the examples in 8 bits. transfer: show them to all networks' detectors.
         attention: measure how far the classifier's attention moves. detectors: labels of those to be tested.
         """
-        for what, number in (("images", images), ("adaptive_images", adaptive_images)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise ValueError(f"{what} must be a positive integer, got {number!r}")
+        check_counts(images=images, adaptive_images=adaptive_images)
         check_labels("detectors", detectors)
         self.attacks: dict[str, Attack] = made("attacks", ATTACKS, attacks)
         self.images, self.adaptive_images, self.rounded = images, adaptive_images, rounded
@@ -84,17 +83,15 @@ class Evasion(Protocol):
     def effort(self, budget: Budget) -> Effort:
         """What the study asks for, as far as the budget allows."""
         asked = Effort(self.images, self.adaptive_images, None)
-        return Effort(*(_least(a, b) for a, b in zip(asked, EFFORT[budget], strict=True)))
+        return Effort(*(least(a, b) for a, b in zip(asked, EFFORT[budget], strict=True)))
 
     def cuts(self, study: Study) -> list[str]:
-        allowed, told = EFFORT[study.budget], []
-        for asked, most in ((self.images, allowed.images), (self.adaptive_images, allowed.adaptive)):
-            if asked is not None and most is not None and asked > most:
-                told.append(f"{asked - most:,} of {asked:,} images that {self.name} attacks")
+        allowed = EFFORT[study.budget]
+        told = cut(self.images, allowed.images, f"images that {self.name} attacks")
+        told += cut(self.adaptive_images, allowed.adaptive, f"images that {self.name} attacks")
         for label, attack in self.attacks.items():
-            steps = attack.params.get("steps", 0)
-            if attack.against != "classifier" and allowed.steps is not None and steps > allowed.steps:
-                told.append(f"{steps - allowed.steps:,} of {steps:,} steps of {label}")
+            if attack.against != "classifier":
+                told += cut(attack.params.get("steps"), allowed.steps, f"steps of {label}")
         return list(dict.fromkeys([*told, *(cut for trial in study.trials for cut in self._impossible(trial))]))
 
     def _impossible(self, trial: Trial) -> Iterator[str]:
@@ -123,7 +120,3 @@ class Evasion(Protocol):
     @classmethod
     def summarise(cls, results: Results) -> Summary:
         return summarise(results, cls.name)
-
-
-def _least(asked: int | None, allowed: int | None) -> int | None:
-    return asked if allowed is None else allowed if asked is None else min(asked, allowed)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.columns import Who
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.metrics.intervals import Interval
-from farout.protocols.columns import (
+from farout.protocols.evasion.adaptive import BEFORE_BY, OWN, own_lines
+from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, under
+from farout.protocols.evasion.levels import LEVELS, level_lines
+from farout.protocols.evasion.measures import Line, detected, share
+from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.shared.columns import (
     ATTACK,
     AUROC,
     DETECTOR,
@@ -20,11 +25,6 @@ from farout.protocols.columns import (
     SEED,
     Who,
 )
-from farout.protocols.evasion.adaptive import BEFORE_BY, OWN, own_lines
-from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, under
-from farout.protocols.evasion.levels import LEVELS, level_lines
-from farout.protocols.evasion.measures import Line, detected, share
-from farout.protocols.evasion.results import Evaded, Test
 from farout.report.content import INTERVAL, VALUE, Column, Shown, Summary, Table
 from farout.study.results import Results, Row
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farout.protocols.columns import Who
 from farout.protocols.evg.figures import standardized
 from farout.protocols.evg.results import Reading
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.pairs import Array
 from farout.report.content import Landscapes, Surface

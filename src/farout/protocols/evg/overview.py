@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.metrics import Interval
-from farout.protocols.columns import METHOD, N_OUTLIERS, OUTLIERS, Who
 from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, interval, methods, titled
+from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, Who
 from farout.protocols.shared.pairs import span
 from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
 

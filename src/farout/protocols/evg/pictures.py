@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.columns import Who
 from farout.protocols.evg.results import Found, Reading, methods, titled
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.pairs import span
 from farout.report.content import Sheet, Strip
 

@@ -21,6 +21,7 @@ from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.evg.entries import EFFORT, Effort, _Plan
 from farout.protocols.evg.landscape import plane
 from farout.protocols.evg.tables import summarise
+from farout.protocols.shared.budgets import check_counts, cut
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.selection import check_chosen, check_labels
 from farout.report.content import Summary
@@ -59,9 +60,7 @@ class Evg(Protocol):
         landscape: a variation of two coordinates, such as {name: slice, of: affine, free: [rotation, scale]}; the score
         of the first outlier is drawn over them, with what chains of every method find there (left panel of Fig. 2).
         """
-        for what, number in (("chains", chains), ("steps", steps)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise ValueError(f"{what} must be a positive integer, got {number!r}")
+        check_counts(chains=chains, steps=steps)
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
         check_labels("detectors", detectors)
@@ -88,12 +87,9 @@ class Evg(Protocol):
         return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
 
     def cuts(self, study: Study) -> list[str]:
-        effort, told = self._effort(study.budget), []
-        for what in ("chains", "steps"):
-            asked, allowed = getattr(self, what), getattr(effort, what)
-            if asked and asked > allowed:
-                told.append(f"{asked - allowed:,} of {asked:,} {what} of {self.name}")
-        return told
+        effort = self._effort(study.budget)
+        chains = cut(self.chains, effort.chains, f"chains of {self.name}")
+        return [*chains, *cut(self.steps, effort.steps, f"steps of {self.name}")]
 
     def _effort(self, budget: Budget) -> Effort:
         """What the study asks for, as far as the budget allows; the full one allows everything."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.metrics import Interval
-from farout.protocols.columns import Who
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from farout import metrics
-from farout.protocols.columns import AUROC, DETECTOR, METHOD, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED
 from farout.protocols.evg.figures import curves, transfer_maps
 from farout.protocols.evg.landscape import landscapes
 from farout.protocols.evg.overview import overview
 from farout.protocols.evg.pictures import sheets
 from farout.protocols.evg.results import Found, Reading, Transferred, interval, read, titled
+from farout.protocols.shared.columns import AUROC, DETECTOR, METHOD, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Line, Lines, Shown, Summary, Table

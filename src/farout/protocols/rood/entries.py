@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from farout.core import Shift
 from farout.protocols.clean.plan import IMAGES
 from farout.protocols.rood.classes import one_class_names
+from farout.protocols.shared.budgets import least
 from farout.protocols.shared.selection import chosen
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
@@ -53,8 +54,7 @@ class _Plan:
     def __init__(self, protocol: Rood, trial: Trial, budget: Budget) -> None:
         self.protocol, self.trial = protocol, trial
         self.test: ImageSource = MatchedImages(trial.inliers.test, trial.inliers.test.about.shape)
-        limits = [limit for limit in (protocol.images, INLIERS[budget]) if limit is not None]
-        self.count, self.outliers = min(limits, default=None), IMAGES[budget]
+        self.count, self.outliers = least(protocol.images, INLIERS[budget]), IMAGES[budget]
         self._parts: dict[tuple[int, int], ImageSource] = {}
 
     def entries(self) -> Iterator[Entry]:

@@ -25,6 +25,7 @@ from farout.protocols.rood.classes import no_one_class
 from farout.protocols.rood.entries import INLIERS, _Plan
 from farout.protocols.rood.setups import Setups, setups_from
 from farout.protocols.rood.tables import summarise
+from farout.protocols.shared.budgets import check_counts, cut
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
 from farout.report.content import Summary
 from farout.study.cells.cell import Entry
@@ -53,8 +54,7 @@ class Rood(Protocol):
         images: inlier test images, where the budget allows as many.
         frost_dir: a folder of photographs of frost. detectors: labels of those to be tested; all by default.
         """
-        if images is not None and (type(images) is not int or images < 1):
-            raise ValueError(f"images must be a positive integer, got {images!r}")
+        check_counts(images=images)
         if not isinstance(one_class, bool):
             check_labels("one_class", one_class or [])
             if left := [label for label in one_class if detectors is not None and label not in detectors]:
@@ -99,9 +99,7 @@ class Rood(Protocol):
         return self.one_class if isinstance(self.one_class, bool) else subject.label in self.one_class
 
     def cuts(self, study: Study) -> list[str]:
-        allowed, told = INLIERS[study.budget], []
-        if self.images is not None and allowed is not None and self.images > allowed:
-            told.append(f"{self.images - allowed:,} of {self.images:,} inlier images of {self.name}")
+        told = cut(self.images, INLIERS[study.budget], f"inlier images of {self.name}")
         named = study.spec["outliers"] if study.spec else []
         if named and not any(self._apart(trial)[1] for trial in study.trials):
             told.append(

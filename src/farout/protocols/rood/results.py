@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farout.data.arrays import OUTLIER
-from farout.protocols.columns import Who
+from farout.protocols.shared.columns import Who
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from farout.core import Shift
+from farout.protocols.shared.named import Named, parted
 from farout.registry import unknown
 from farout.shifts.catalog import catalog, shift
 from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES, Corruption
 
-Named = str | Mapping[str, Any]
-"""A shift by name, or with settings: {name: fog, severity: 3}."""
 Setups = Sequence[str] | Mapping[str, Sequence[Named] | None]
 
 
@@ -50,11 +48,7 @@ def _shifts(setup: str, given: Sequence[Named] | None, frost_dir: str | Path | N
 
 def _made(setup: str, item: Named, frost_dir: str | Path | None) -> list[Shift]:
     """One shift, or all severities of one whose severity is not given."""
-    settings: dict[str, Any] = {"name": item} if isinstance(item, str) else {}
-    settings |= item if isinstance(item, Mapping) else {}
-    if not isinstance(settings.get("name"), str):
-        raise ValueError(f"setup {setup}: expected a shift's name, or a mapping with a name and settings, got {item!r}")
-    name = settings.pop("name")
+    name, settings = parted(f"setup {setup}", item)
     if name == "frost" and frost_dir is not None:
         settings.setdefault("frost_dir", frost_dir)
     maker = catalog[name]

@@ -9,10 +9,10 @@ from math import nan
 import numpy as np
 import pandas as pd
 
-from farout.protocols.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.rood.figures import bars, false_alarms, scatters
 from farout.protocols.rood.measures import MISSING, Measure, Measured, measured
 from farout.protocols.rood.results import PLAIN, UNSHIFTED, Key, Line, Test, read
+from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, Summary, Table, columns_of
 from farout.report.content import Line as TableLine
 from farout.study.results import Results

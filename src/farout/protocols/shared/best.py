@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from farout import metrics
-from farout.protocols.columns import DETECTOR, NETWORK
+from farout.protocols.shared.columns import DETECTOR, NETWORK
 from farout.report.content import BEST, TIED, VALUE, Column, Line, Lines
 
 SIGNIFICANT = 0.05

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
-from farout.protocols.columns import SEED
+from farout.protocols.shared.columns import SEED
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Table
 from farout.study.cells.cell import Entry
 from farout.study.cells.predict import PredictCell

@@ -10,6 +10,15 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
+class Captioned:
+    """A figure: a name for links, a title, and a caption that explains it."""
+
+    name: str
+    title: str
+    caption: str
+
+
+@dataclass(frozen=True)
 class Scores:
     """Scores of the inliers, and of every outlier set by its label."""
 
@@ -18,32 +27,23 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Densities:
+class Densities(Captioned):
     """Score distributions: one panel per detector, one curve per image set, the inliers first."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, Scores]
 
 
 @dataclass(frozen=True)
-class HeatMap:
+class HeatMap(Captioned):
     """Values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN is not there yet."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Histograms:
+class Histograms(Captioned):
     """A few values per group: groups lie over each other in a panel, all panels share bins over `limits`."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, dict[str, NDArray[np.float64]]]
     limits: tuple[float, float]
 
@@ -58,22 +58,16 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class Gallery(Captioned):
     """Rows of images: the worst failures."""
 
-    name: str
-    title: str
-    caption: str
     strips: list[Strip]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Sheet(Captioned):
     """Rows of small images, one under the other, so that columns can be compared."""
 
-    name: str
-    title: str
-    caption: str
     strips: list[Strip]
 
 
@@ -88,24 +82,18 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Curves:
+class Curves(Captioned):
     """How something goes down with effort: one panel per detector, a curve per method, effort on a log axis."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, dict[str, Curve]]
     labels: tuple[str, str]
     """Of both axes."""
 
 
 @dataclass(frozen=True)
-class Bars:
+class Bars(Captioned):
     """Values in [0, 1] with intervals as bars: one panel per detector, colored by group, the first as a reference."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, pd.DataFrame]
     """Columns `bar` (what stands beside it), `group` (its color), `value`, `low` and `high`; in the order drawn."""
     label: str
@@ -113,12 +101,9 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Scatter:
+class Scatter(Captioned):
     """Pairs of values in [0, 1] and the diagonal: one panel per detector, points colored by group."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, dict[str, NDArray[np.float64]]]
     """By detector and group, [N, 2]."""
     labels: tuple[str, str]
@@ -126,12 +111,9 @@ class Scatter:
 
 
 @dataclass(frozen=True)
-class DensityMap:
+class DensityMap(Captioned):
     """Where pairs of values lie densest: one panel per group, all with the same axes."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, NDArray[np.float64]]
     """By group, [N, 2]."""
     labels: tuple[str, str]
@@ -150,12 +132,9 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class Landscapes:
+class Landscapes(Captioned):
     """Landscape of a search in two coordinates: one panel per detector and method, low values dark."""
 
-    name: str
-    title: str
-    caption: str
     panels: dict[str, Surface]
     labels: tuple[str, str]
     """Of both axes."""

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from farout.identity import Json, digest
 from farout.interrupts import requested
+from farout.progress import Progress as Progress
 from farout.study.store import Store
 from farout.tensors import CHUNK, chunks
 from farout.user_code import raised_at
 
 Arrays = dict[str, NDArray[Any]]
-Progress = Callable[[int], None]
-"""Called with the number of images done since the last call."""
 
 
 class Cell(ABC):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from farout import interrupts
 from farout.files import files_in
+from farout.progress import Listener, current
 from farout.study.cells.cell import Cell, Work
 from farout.study.engines import activity, local  # noqa: F401
 from farout.study.engines.executor import ENGINES, Context
@@ -17,7 +18,6 @@ from farout.study.engines.inline import InlineExecutor
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store
 from farout.tensors import as_device
-from farout.watcher import Silent, Watcher
 
 
 @dataclass
@@ -41,7 +41,7 @@ def run(
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
-    watcher: Watcher | None = None,
+    progress: Listener | None = None,
 ) -> Outcome:
     """Compute the cells that the store does not hold, and those they require.
 
@@ -59,7 +59,7 @@ def run(
     works = grouped([cell for cell in everything if cell.id not in present])
     works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # those at fault come last
     target, notes = as_device(device), store.running()
-    scheduler = Scheduler(works, store, target, watcher or Silent(), present)
+    scheduler = Scheduler(works, store, target, progress or current(), present)
     outcome.failed, outcome.done = scheduler.failures, scheduler.done
     with ExitStack() as stack:
         stack.enter_context(interrupts.listening())

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from farout.interrupts import requested
+from farout.progress import Event, Listener
 from farout.study.cells.cell import Arrays, Cell, Work, formatted, reason
 from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
 from farout.study.store import Store
-from farout.watcher import Watcher
 
 FLUSH_SECONDS = 5.0
 """Finished chunks are kept on disk at least this often."""
@@ -62,10 +62,10 @@ class Scheduler:
     """One run: hands tasks to executors and listens to what becomes of them."""
 
     def __init__(
-        self, works: Sequence[Work], store: Store, device: torch.device, watcher: Watcher, present: set[str]
+        self, works: Sequence[Work], store: Store, device: torch.device, progress: Listener, present: set[str]
     ) -> None:
         self.waiting, self.active, self.present = list(works), dict[str, _Active](), present
-        self.store, self.device, self.watcher = store, device, watcher
+        self.store, self.device, self.progress = store, device, progress
         self.done: list[str] = []
         self.failures: dict[str, str] = {}
         """Why, by cell: the line of the traceback that names the error."""
@@ -74,12 +74,12 @@ class Scheduler:
         self.tasks: dict[int, tuple[_Active, str]] = {}
         """Tasks that executors have: the work, and the chunk's name (empty: its records)."""
         self.counted: Counter[int] = Counter()
-        """Per task, the images that the watcher has heard of."""
+        """Per task, the images that the listener has heard of."""
         self.swept: Counter[str] = Counter()
         """The same per work."""
         self.numbers = itertools.count()
         self.executors: tuple[Executor, ...] = ()
-        watcher.total(sum(work.total_cost for work in works))
+        progress(Event("starting", total=sum(work.total_cost for work in works)))
 
     def go(self, here: Executor, travelling: Executor) -> None:
         """Keep the executors busy until all work is finished; whatever happens, keep what is done.
@@ -187,11 +187,11 @@ class Scheduler:
         again = [rest[0].work(rest)] if rest else []
         self.waiting[:0] = again
         cost = sum(other.total_cost for other in again)
-        self.watcher.advance(work.total_cost - cost - self.swept.pop(work.id, 0), work.cells[0].title)
+        self.progress(Event(work.cells[0].title, work.total_cost - cost - self.swept.pop(work.id, 0)))
 
     def _advance(self, work: Work, images: int) -> None:
         self.swept[work.id] += images
-        self.watcher.advance(images, work.cells[0].title)
+        self.progress(Event(work.cells[0].title, images))
 
     # The executors' listener
 
@@ -249,7 +249,7 @@ class Scheduler:
     def slow(self, number: int, seconds: float, cell: str) -> None:
         active, _ = self.tasks[number]
         found = next((one for one in active.work.cells if one.id == cell), active.work.cells[0])
-        self.watcher.advance(0, f"{found.title}: {found.suspect or 'one chunk'} takes {seconds:.0f} s so far")
+        self.progress(Event(f"{found.title}: {found.suspect or 'one chunk'} takes {seconds:.0f} s so far"))
 
     # Failures
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from farout.interrupts import Stop
+from farout.progress import listening, silent
 from farout.study.cells.cell import Chunk, formatted
 from farout.study.engines import activity
 from farout.study.engines.performer import Performer
@@ -40,7 +41,7 @@ class RunIsOver(Stop):
 def work(connection: Connection, root: str, device: str, note: str, over: Any) -> None:
     """Perform tasks until there are no more, then end at once, whatever threads a detector has left behind."""
     worker = _Worker(connection, Store(root), torch.device(device), over)
-    with activity.recording(Path(note)):
+    with activity.recording(Path(note)), listening(silent):  # the parent shows progress
         worker.serve()
     sys.stdout.flush()
     sys.stderr.flush()

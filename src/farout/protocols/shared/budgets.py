@@ -1,0 +1,22 @@
+"""Counts that a study asks for, and what its budget leaves of them."""
+
+from __future__ import annotations
+
+
+def check_counts(**asked: int | None) -> None:
+    """Raise where a count is neither None nor a positive integer."""
+    for what, number in asked.items():
+        if number is not None and (type(number) is not int or number < 1):
+            raise ValueError(f"{what} must be a positive integer, got {number!r}")
+
+
+def least(asked: int | None, allowed: int | None) -> int | None:
+    """Return what is asked for as far as the budget allows; None for no limit."""
+    return asked if allowed is None else allowed if asked is None else min(asked, allowed)
+
+
+def cut(asked: int | None, allowed: int | None, what: str) -> list[str]:
+    """Say how many of what was asked for the budget leaves out; nothing where it leaves out nothing."""
+    if asked is None or allowed is None or asked <= allowed:
+        return []
+    return [f"{asked - allowed:,} of {asked:,} {what}"]
