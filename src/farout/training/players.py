@@ -30,7 +30,12 @@ def make_optimizer(recipe: Recipe, parameters: Iterable[nn.Parameter]) -> torch.
         from farout.training.lars import LARS  # type: ignore[import-not-found, unused-ignore]
 
         lars: torch.optim.Optimizer = LARS(
-            parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, trust=recipe.trust
+            parameters,
+            lr=recipe.lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            trust=recipe.trust,
+            exclude_1d=recipe.exclude_1d,
         )
         return lars
     kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
