@@ -54,7 +54,7 @@ def listening() -> Iterator[None]:
 def deferred() -> Iterator[None]:
     """Defer a signal that our handler hears to the end of the block; a second one is not deferred."""
     global _deferring, _deferred
-    if _deferring:
+    if _deferring or threading.current_thread() is not threading.main_thread():
         yield
         return
     _deferring = True
@@ -62,8 +62,8 @@ def deferred() -> Iterator[None]:
         yield
     finally:
         _deferring, heard, _deferred = False, _deferred, False
-    if heard:
-        raise KeyboardInterrupt
+        if heard:
+            raise KeyboardInterrupt
 
 
 def ignore() -> None:

@@ -9,17 +9,24 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 
 import farout
 from farout.protocols import plan
+from farout.study.cells.cell import Chunk
 from farout.study.cells.train import TrainCell, TrainWork
+from farout.study.engines import local, worker
+from farout.study.engines.executor import Task
 from farout.study.engines.run import closure, grouped
 from farout.study.sources.images import LiveImages
 from farout.study.spec import NetworkSpec, StudySpec
+from farout.study.store import Store
 from farout.study.study import from_spec
 
 STUDY = """
@@ -49,7 +56,7 @@ def loss(self, player, batch, context):
     begun = time.monotonic()
     value = plain(self, player, batch, context)
     with LOG.open("a") as log:
-        log.write(f"{os.getpid()} {begun} {context.position.step}\\n")
+        log.write(f"{os.getpid()} {begun}\\n")
     return value
 
 
@@ -70,10 +77,10 @@ def weights(run: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in run.glob("cells/*/weights.safetensors")}
 
 
-def steps(folder: Path) -> list[tuple[int, float, int]]:
-    """Who has begun which step when."""
+def steps(folder: Path) -> list[tuple[int, float]]:
+    """Who has begun a step, and when."""
     lines = (folder / "steps").read_text().splitlines() if (folder / "steps").exists() else []
-    return [(int(pid), float(at), int(step)) for pid, at, step in (line.split() for line in lines)]
+    return [(int(pid), float(at)) for pid, at in (line.split() for line in lines if line.count(" "))]
 
 
 @pytest.mark.slow
@@ -86,16 +93,17 @@ def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path) -> 
     assert len(expected) == 3
     assert start(tmp_path, "two", workers=2).wait(300) == 0, (tmp_path / "log").read_text()
     assert weights(tmp_path / "two") == expected
-    assert overlapping(steps(tmp_path))
+    whole = steps(tmp_path)
+    assert overlapping(whole)
     kill_in_training(tmp_path, "killed")
     assert start(tmp_path, "killed", workers=1).wait(300) == 0, (tmp_path / "log").read_text()
     assert weights(tmp_path / "killed") == expected
-    assert steps(tmp_path)[0][2] > 0, "it goes on from the checkpoint"
+    assert len(steps(tmp_path)) < len(whole), "it goes on from the checkpoints"
 
 
-def overlapping(found: list[tuple[int, float, int]]) -> bool:
+def overlapping(found: list[tuple[int, float]]) -> bool:
     """Do two processes train at the same time?"""
-    spans = {pid: [at for who, at, _ in found if who == pid] for pid, _, _ in found}
+    spans = {pid: [at for who, at in found if who == pid] for pid, _ in found}
     (first, last), (second, end) = ((min(times), max(times)) for times in spans.values())
     return first < end and second < last
 
@@ -127,3 +135,47 @@ def test_live_images_stay_in_their_process() -> None:
     network = NetworkSpec.model_validate({"name": "lenet", "train": {"epochs": 1}})
     work = TrainCell(network, "lenet", 0, images, images).work([TrainCell(network, "lenet", 0, images, images)])
     assert not work.portable
+
+
+class Handed:
+    """Work that is only handed out."""
+
+    def __init__(self, number: int, limited: bool) -> None:
+        self.number, self.limited = number, limited
+
+    def __reduce__(self) -> tuple[type, tuple[int, bool]]:
+        return Handed, (self.number, self.limited)
+
+
+class Idle(local._Worker):
+    """A worker without a process."""
+
+    def __init__(self, *_: object) -> None:
+        self.orders, self.cancelled = deque(), set()
+
+    def give(self, order: worker.Order) -> None:
+        self.orders.append(order)
+
+
+def test_nothing_waits_behind_a_training_while_a_worker_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_Worker", Idle)
+    monkeypatch.setattr(local.LocalExecutor, "close", lambda *_: None)
+    skipped: list[int] = []
+    listener = SimpleNamespace(skipped=skipped.append)
+    pool = local.LocalExecutor(listener, Store(tmp_path), torch.device("cpu"), tmp_path, 2, (), None)
+    first, second = pool._workers
+    chunk = Chunk("train", 0, 1)
+    for number, limited in enumerate([False, True, True, False, True, False]):
+        pool.submit(Task(number, Handed(number, limited), chunk))  # type: ignore[arg-type]
+    held = [[order.number for order in one.orders] for one in (first, second)]
+    assert held == [[0], [1, 2]], "one trains, the other has two short tasks; a training waits for an idle worker"
+    pool.cancel({5})
+    second.orders.clear()
+    pool._distribute()
+    first.orders.clear()
+    pool._distribute()
+    assert [[order.number for order in one.orders] for one in (first, second)] == [[4], [3]]
+    pool.wait()
+    assert skipped == [5]

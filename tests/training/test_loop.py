@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -282,3 +283,10 @@ def test_a_validation_figure_must_be_there_and_a_number(answer: Any, error: type
 
     with pytest.raises(error, match=words):
         fit(Silent(network(), VAL), TRAIN, Recipe(**PLAIN))
+
+
+def test_the_task_of_the_docs_can_be_trained() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0].replace(', checkpoint="ae.checkpoint"', "")
+    names = {"val": VAL, "train": TRAIN}
+    exec(code, names)

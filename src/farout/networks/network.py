@@ -178,10 +178,14 @@ class Network(nn.Module):
         return self.module.load_state_dict(state_dict, strict=strict, assign=assign)
 
     def _submodule(self, name: str) -> nn.Module:
-        parts: dict[str, nn.Module] = dict(self.module.named_modules())
-        if name not in parts or not name:
-            raise unknown(f"submodule of {type(self.module).__name__}:", name, [part for part in parts if part])
-        return parts[name]
+        try:
+            found: nn.Module = self.module.get_submodule(name)
+        except AttributeError:
+            found = self.module
+        if found is self.module:
+            parts = [part for part, _ in self.module.named_modules() if part]
+            raise unknown(f"submodule of {type(self.module).__name__}:", name, parts)
+        return found
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:

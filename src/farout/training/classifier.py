@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -45,6 +45,8 @@ class Classifier(Task):
 
     stages = (Stage(keep="max"),)
     figure = "validation accuracy"
+    version: ClassVar[int] = 1
+    """Bumped by hand when the same arguments give other weights."""
 
     def __init__(self, network: Network, val_set: ImageSet) -> None:
         if isinstance(network, Ensemble):
@@ -55,7 +57,7 @@ class Classifier(Task):
 
     @property
     def identity(self) -> Json:
-        return {"name": "classifier", "version": 1, "validation": self.val_set.fingerprint}
+        return {"name": "classifier", "version": self.version, "validation": self.val_set.fingerprint}
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         assert batch.labels is not None

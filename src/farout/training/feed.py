@@ -54,12 +54,14 @@ class Feed:
 
     def batch(self, indices: Tensor, turn: int, number: int) -> Batch:
         """Return the batch of these images, the `number`-th of its turn."""
-        seed = seed_of(self.recipe.seed, "train", self._epoch, turn, "augment", number)
         images = self.images.batch(indices.numpy()).to(self.device)
+        if self._augment:
+            seed = seed_of(self.recipe.seed, "train", self._epoch, turn, "augment", number)
+            images = augmented(images, self._augment, seed)
         labels = None if self._labels is None else self._labels[indices].to(self.device)
         place = turn * self.batches * self.recipe.accumulate + number
         streams = {name: stream.batch(place, self.device) for name, stream in self._streams.items()}
-        return Batch(augmented(images, self._augment, seed), labels, indices, streams)
+        return Batch(images, labels, indices, streams)
 
 
 class StreamFeed:

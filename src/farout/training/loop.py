@@ -50,22 +50,24 @@ def fit(
         same call on the same task then goes on from there and ends, on the same kind of machine, in the same weights
         bit for bit. A checkpoint of another call is overwritten.
     progress: what it raises ends the training, as Ctrl-C does, after a last checkpoint.
-    A call that fails or is interrupted leaves the modules with the weights they had.
+    A call that fails or is interrupted leaves the task in the state it was in.
     """
     device = torch.device(device)
     task.to(device)
     tensors = tensors_of(task.modules)
-    given, trainable = copies(tensors), [one for one in tensors.values() if one.requires_grad]
+    given, state = copies(tensors), copies(task.state())
+    trainable = [one for one in tensors.values() if one.requires_grad]
     try:
         with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device):
             run = _Run(task, images, recipe, device, Path(checkpoint) if checkpoint is not None else None)
-            return run.go(progress or _silent)
+            return run.go(progress)
     except BaseException:
         put(tensors, given)
+        task.load_state(state)
         raise
     finally:
         for one in trainable:
-            one.requires_grad_(True)
+            one.requires_grad_(True).grad = None
         for module in task.modules.values():
             module.eval()
 
@@ -78,11 +80,13 @@ class _Run:
         self.plans = [StagePlan.of(stage, task, images, recipe, device) for stage in task.stages]
         self.identity = digest([VERSION, recipe.identity(), images.fingerprint, identity_of(task)])
         self.finished: list[StageHistory] = []
+        self.total = sum(plan.total for plan in self.plans)
+        """Images of all stages."""
         self.saved_at = self.reported_at = time.monotonic()
         self.cost = 0.0
         """Seconds that the last checkpoint has taken."""
 
-    def go(self, progress: Progress) -> list[StageHistory]:
+    def go(self, progress: Progress | None) -> list[StageHistory]:
         """Train what is left."""
         found = checkpoints.load(self.file, self.identity) if self.file else None
         if found is not None:
@@ -96,15 +100,23 @@ class _Run:
             self.finished.append(stage.history)
         return self.finished
 
-    def _train(self, stage: StageRun, progress: Progress) -> None:
+    @property
+    def before(self) -> int:
+        """Images of the stages that are finished."""
+        return sum(plan.total for plan in self.plans[: len(self.finished)])
+
+    def _train(self, stage: StageRun, progress: Progress | None) -> None:
         """Train one stage; whatever ends it between two steps, a checkpoint is written."""
 
         def pulse(ended: bool) -> None:
             now = time.monotonic()
             if ended or self.device.type == "cpu" or now - self.reported_at > REPORT_SECONDS:
                 self.reported_at = now
-                self._report(stage, ended, progress)
-            if stage.over or now - self.saved_at > (CHEAP * self.cost if ended else CHECKPOINT_SECONDS):
+                self._read_losses(stage)
+                if progress is not None:
+                    progress(self.before + stage.done, self.total, stage.message(ended))
+            wait = min(CHEAP * self.cost, CHECKPOINT_SECONDS) if ended else CHECKPOINT_SECONDS
+            if stage.over or now - self.saved_at > wait:
                 self._save(stage)
 
         try:
@@ -117,18 +129,16 @@ class _Run:
                     self._save(stage)
             raise
 
-    def _report(self, stage: StageRun, ended: bool, progress: Progress) -> None:
-        with stage.changing():
-            stage.read_losses()
-        before = sum(plan.total for plan in self.plans[: len(self.finished)])
-        progress(before + stage.done, sum(plan.total for plan in self.plans), stage.message(ended))
+    def _read_losses(self, stage: StageRun) -> None:
+        if stage.unread:
+            with stage.changing():
+                stage.read_losses()
 
     def _save(self, stage: StageRun) -> None:
         if self.file is None:
             return
         began = time.monotonic()
-        with stage.changing():
-            stage.read_losses()
+        self._read_losses(stage)
         state = stage.state()
         state.position["finished"] = [history.as_json() for history in self.finished]
         checkpoints.save(self.file, self.identity, state)
@@ -151,7 +161,3 @@ def identity_of(task: Task) -> Json:
 
 def _player(player: Player) -> Json:
     return {**player._asdict(), "changes": dict(player.changes)}
-
-
-def _silent(done: int, total: int, message: str) -> None:
-    """Ignore the progress, for callers that do not ask for it."""

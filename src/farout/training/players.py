@@ -29,7 +29,12 @@ def make_optimizer(recipe: Recipe, parameters: Iterable[nn.Parameter]) -> torch.
         )
     if recipe.optimizer == "lars":
         return LARS(
-            parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, trust=recipe.trust
+            parameters,
+            lr=recipe.lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            trust=recipe.trust,
+            exclude_1d=recipe.exclude_1d,
         )
     kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
     return kind(parameters, recipe.lr, betas=recipe.betas, eps=recipe.eps, weight_decay=recipe.weight_decay)

@@ -47,6 +47,8 @@ class Recipe:
     eps: float = 1e-8
     trust: float = 0.001
     """Trust coefficient of lars."""
+    exclude_1d: bool = True
+    """Of lars: leave biases and norms without scaling and without weight decay."""
     weight_decay: float = 5e-4
     schedule: Schedule = "cosine"
     milestones: tuple[float, ...] = ()

@@ -82,7 +82,8 @@ class StageRun:
         self.latest: dict[str, float] = {}
         self.clean = True
         """Is it between two steps, so that its state is a whole one?"""
-        self._unread: list[tuple[Acting, Tensor, int]] = []
+        self.unread: list[tuple[Acting, Tensor, int]] = []
+        """Losses of steps, each with its number of images, that have not been added up."""
         self._batches: dict[int, Batch] = {}
         self._switch = gradient_switch(self.acting)
 
@@ -149,7 +150,7 @@ class StageRun:
     def _step(self, one: Acting, step: int, position: Position, scalars: Mapping[str, float]) -> None:
         """One step of a player's optimizer, on the gradients of all its passes."""
         passes = self.plan.feed.step(self.turn, step)
-        total, mean = sum(map(len, passes)), torch.zeros((), device=self.device)
+        total, losses = sum(map(len, passes)), list[Tensor]()
         one.optimizer.zero_grad()
         for place, indices in enumerate(passes):
             batch = self._batch(indices, step * len(passes) + place)
@@ -159,9 +160,9 @@ class StageRun:
                 loss = self.task.loss(one.player.name, batch, Context(position, one.recipe, scalars, self.device, seed))
             loss = loss if len(passes) == 1 else loss * (len(indices) / total)
             one.backward(loss)
-            mean = mean + loss.detach()
+            losses.append(loss.detach())
         one.update((one.owner or one).recipe.lr_at(position.step, position.per_epoch))
-        self._unread.append((one, mean, total))
+        self.unread.append((one, losses[0] if len(losses) == 1 else torch.stack(losses).sum(), total))
 
     def _batch(self, indices: Tensor, number: int) -> Batch:
         """Return a batch of this turn; several players read the same."""
@@ -182,7 +183,7 @@ class StageRun:
 
         On a GPU reading a loss waits for the step to end, so it is done now and then, and before every checkpoint.
         """
-        for one, loss, images in self._unread:
+        for one, loss, images in self.unread:
             value = float(loss)
             if not math.isfinite(value):
                 lr = one.recipe.lr
@@ -192,7 +193,7 @@ class StageRun:
             total, seen = self.sums.get(one.player.name, (0.0, 0))
             self.sums[one.player.name] = total + value * images, seen + images
             self.latest[one.player.name] = value
-        self._unread.clear()
+        self.unread.clear()
 
     # Ends of epochs
 

@@ -163,7 +163,7 @@ class TrainCell(TrainingCell):
     def identity(self) -> Any:
         return {
             "kind": "network",
-            "version": VERSION,
+            "version": [VERSION, Classifier.version],
             "untrained": self.untrained().digest,
             "recipe": self.recipe.identity(),
             "images": [self.train.about.fingerprint, self.val.about.fingerprint],

@@ -55,6 +55,9 @@ class LocalExecutor(Executor):
         self._stillborn, self._started = 0, 0
         self._workers: list[_Worker] = []
         self._refused: list[tuple[int, str, str]] = []
+        self._waiting: deque[Order] = deque()
+        """Orders that no worker has been given yet."""
+        self._dropped: list[int] = []
         try:
             for _ in range(context.workers):
                 with signals_deferred():
@@ -76,13 +79,25 @@ class LocalExecutor(Executor):
                 why = f"{type(error).__name__}: {error}; it cannot be sent to a worker process: use --workers 0"
                 self._refused.append((task.number, why, _unpicklable(task.work)))
                 return
-        limited = task.work.limited and task.chunk is not None
-        order = Order(task.number, self._packed[1], task.chunk, task.seconds, limited)
-        min(self._workers, key=lambda one: len(one.orders)).give(order)
+        limited, chunk = task.work.limited, task.chunk
+        order = Order(
+            task.number, self._packed[1], chunk, task.seconds, limited and chunk is not None,
+            endless=not limited and chunk is not None,
+        )  # fmt: skip
+        self._waiting.append(order)
+        self._distribute()
+
+    def _distribute(self) -> None:
+        """Give orders to workers; none is to wait behind one that may take any time while another worker is idle."""
+        while self._waiting and (free := [one for one in self._workers if one.takes(self._waiting[0])]):
+            min(free, key=lambda one: len(one.orders)).give(self._waiting.popleft())
 
     def wait(self) -> None:
         if self._refused:
             self._listener.died(*self._refused.pop())
+            return
+        if self._dropped:
+            self._listener.skipped(self._dropped.pop())
             return
         wait([end for one in self._workers for end in (one.connection, one.process.sentinel)], LISTEN_SECONDS)
         for one in list(self._workers):
@@ -93,6 +108,7 @@ class LocalExecutor(Executor):
                 self._bury(one)
             else:
                 self._watch(one)
+        self._distribute()
 
     def _pass_on(self, one: _Worker, kind: str, number: int, content: Any) -> None:
         one.heard_at = time.monotonic()
@@ -145,6 +161,8 @@ class LocalExecutor(Executor):
             self._listener.slow(one.orders[0].number, seconds, doing.cell)
 
     def cancel(self, numbers: Collection[int]) -> None:
+        self._dropped += [order.number for order in self._waiting if order.number in numbers]
+        self._waiting = deque(order for order in self._waiting if order.number not in numbers)
         for one in self._workers:
             for order in one.orders:
                 if order.number in numbers:
@@ -152,6 +170,7 @@ class LocalExecutor(Executor):
 
     def close(self, stopped: bool) -> None:
         self._over.value = stopped
+        self._waiting.clear()
         try:
             for one in self._workers:
                 one.end()
@@ -182,6 +201,11 @@ class _Worker:
         theirs.close()
         self._outbox: SimpleQueue[Order | int | None] = SimpleQueue()
         threading.Thread(target=_send, args=(self.connection, self._outbox), daemon=True).start()
+
+    def takes(self, order: Order) -> bool:
+        """Is it idle, or may the order wait here for what it is at?"""
+        short = not any(one.endless for one in (*self.orders, order))
+        return not self.orders or (len(self.orders) < AHEAD and short)
 
     def give(self, order: Order) -> None:
         """Hand over an order; it is performed after those before it."""

@@ -32,6 +32,8 @@ class Order(NamedTuple):
     seconds: float
     limited: bool
     """Does the time limit hold for it?"""
+    endless: bool = False
+    """May it take any time, as a training does?"""
 
 
 class RunIsOver(Stop):
