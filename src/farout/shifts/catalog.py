@@ -1,4 +1,4 @@
-"""The shifts by name."""
+"""Registry of the shifts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ S = TypeVar("S", bound=type[Shift])
 
 
 def register(cls: S) -> S:
-    """Class decorator: make a shift known under its `name`, so that studies and the command line find it."""
+    """Register a shift class under its `name`, for studies and the command line."""
     catalog.register(cls.name)(cls)
     return cls
 
 
 def shift(name: str, /, **settings: Any) -> Shift:
-    """The shift of this name with these settings: `shift("contrast", severity=3)(images, seed=0)`."""
+    """Create a shift by name with these parameters: `shift("contrast", severity=3)(images, seed=0)`."""
     return catalog.create(name, **settings)

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from farout import networks
-from farout.data.arrays import MOST_CLASSES, npz_names
+from farout.data.arrays import MOST_CLASSES, list_npz_arrays
 from farout.data.catalog import DATASETS, split_folders
 from farout.files import opened
 from farout.registry import UnknownName, unknown
@@ -149,7 +149,9 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
     if path.is_absolute() and path.exists():
-        inside = split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in npz_names(path)]
+        inside = (
+            split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in list_npz_arrays(path)]
+        )
         splits = [split for split in splits if split in inside] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 

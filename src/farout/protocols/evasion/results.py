@@ -92,11 +92,11 @@ class Test:
     def places(self) -> NDArray[np.int64]:
         """Which inliers were attacked."""
         pool = int(self.row.tags["pool"] or len(self.outliers))
-        return rng.some(len(self.inliers), pool)[self.within(pool)]
+        return rng.subset_indices(len(self.inliers), pool)[self.within(pool)]
 
     def within(self, pool: int) -> NDArray[np.int64]:
         """The places of the attacked images among so many that were attacked on the classifier."""
-        return rng.some(pool, len(self.outliers))
+        return rng.subset_indices(pool, len(self.outliers))
 
     @cached_property
     def successful(self) -> NDArray[np.bool_]:
