@@ -1,4 +1,4 @@
-"""Requests to stop: Ctrl-C and SIGTERM, told apart from a `KeyboardInterrupt` that a detector raises itself."""
+"""Requests to stop (Ctrl-C, SIGTERM), distinguished from a `KeyboardInterrupt` that a detector raises itself."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from contextlib import contextmanager
 _received: list[int] = []
 """Signals received since the last `listen`."""
 _trusted = False
-"""Can a KeyboardInterrupt be told from the user's? True while our handler is installed."""
+"""True while our handler is installed, so that a KeyboardInterrupt without a received signal is not the user's."""
 _deferring = False
 _deferred = False
 """Is a signal waiting for the end of `deferred`?"""
 
 
 class Stop(BaseException):
-    """An order of ours to end the work under way; code that catches `Exception` does not stop it."""
+    """Request of farout to stop running work; not caught by `except Exception`."""
 
 
 def listen(*signals: int) -> None:
-    """Install a handler that remembers each of these signals and raises KeyboardInterrupt.
+    """Install a handler that records each of these signals and raises KeyboardInterrupt.
 
-    SIGINT is left alone where somebody else handles or ignores it, as under nohup.
+    SIGINT is not changed if other code handles or ignores it, as under nohup.
     """
     global _trusted
     _received.clear()
     for number in signals:
         if number != signal.SIGINT or signal.getsignal(number) is signal.default_int_handler:
-            signal.signal(number, _remember)
-    _trusted = signal.getsignal(signal.SIGINT) in (_remember, signal.SIG_IGN)
+            signal.signal(number, _record)
+    _trusted = signal.getsignal(signal.SIGINT) in (_record, signal.SIG_IGN)
 
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Listen to Ctrl-C while this lasts, where this is the main thread and nobody else handles it."""
+    """Handle Ctrl-C within the block, if this is the main thread and no other code handles it."""
     global _trusted
     if threading.current_thread() is not threading.main_thread() or (
         signal.getsignal(signal.SIGINT) is not signal.default_int_handler
@@ -67,25 +67,25 @@ def deferred() -> Iterator[None]:
 
 
 def ignore() -> None:
-    """Ignore Ctrl-C, as worker processes do: their parent decides."""
+    """Ignore Ctrl-C; for worker processes, which their parent stops."""
     global _trusted
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _trusted = True
 
 
 def requested(error: BaseException) -> bool:
-    """Return whether this exception is an order to stop: ours, or the user's Ctrl-C."""
+    """Return True if this exception is a request to stop: `Stop`, or the user's Ctrl-C."""
     if isinstance(error, KeyboardInterrupt):
         return bool(_received) or not _trusted
     return isinstance(error, Stop)
 
 
 def exit_code() -> int | None:
-    """Return the exit code of a process that a signal has asked to end; None where none has."""
+    """Return the exit code after a signal to stop; None without one."""
     return 128 + _received[0] if _received else None
 
 
-def _remember(number: int, frame: object) -> None:
+def _record(number: int, frame: object) -> None:
     global _deferred
     _received.append(number)
     if _deferring and not _deferred:

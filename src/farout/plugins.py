@@ -1,4 +1,4 @@
-"""The user's own code, run only when the user names it: `--plugin file.py`, or `file.py:Name`."""
+"""Plugins: Python files of the user's, imported only when named by `--plugin file.py` or `file.py:Name`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any
 from farout.identity import digest
 from farout.registry import unknown
 
-_named: dict[Path, ModuleType] = {}
-"""The files that the user has named."""
+_loaded: dict[Path, ModuleType] = {}
+"""Imported plugins by path."""
 
 
 def load_plugin(path: Path) -> ModuleType:
-    """Import a Python file; what it registers is known from then on.
+    """Import a Python file, which may register components.
 
-    The same file is imported once, also where another plugin imports it by its name: `import mine`.
+    A file is imported only once, also if another plugin imports it by its name: `import mine`.
     """
     path = path.resolve()
     if not path.is_file() or path.suffix != ".py":
         raise ValueError(f"no such plugin: {path}; expected a Python file")
-    if path not in _named:
-        _named[path] = _imported(path) or _import(path)
-    return _named[path]
+    if path not in _loaded:
+        _loaded[path] = _find_imported(path) or _import(path)
+    return _loaded[path]
 
 
 def is_named(path: Path) -> bool:
-    """Has the user named this file, so that its code may run?"""
-    return path.resolve() in _named
+    """Return True if the user has named this file as a plugin, so that its code may run."""
+    return path.resolve() in _loaded
 
 
-def _imported(path: Path) -> ModuleType | None:
-    """The module of this file, where another plugin has imported it."""
+def _find_imported(path: Path) -> ModuleType | None:
+    """Return the module of this file if another plugin has imported it; else None."""
     for name, module in list(sys.modules.items()):
         file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
         if file and name != "__main__" and Path(file).name == path.name and Path(file).resolve() == path:
@@ -47,22 +47,22 @@ def _import(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    if str(path.parent) not in sys.path:  # a plugin may import files beside it
+    if str(path.parent) not in sys.path:  # a plugin may import files next to it
         sys.path.append(str(path.parent))
     module = importlib.util.module_from_spec(spec)
-    names = [name, path.stem] if _stands_for(path) else [name]
+    names = [name, path.stem] if _is_importable(path) else [name]
     sys.modules.update(dict.fromkeys(names, module))
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        for known in names:
-            sys.modules.pop(known, None)
+        for module_name in names:
+            sys.modules.pop(module_name, None)
         raise
     return module
 
 
-def _stands_for(path: Path) -> bool:
-    """Would `import stem` import this file, and nothing else?"""
+def _is_importable(path: Path) -> bool:
+    """Return True if `import stem` would import exactly this file."""
     if path.stem in sys.modules or not path.stem.isidentifier():
         return False
     found = importlib.util.find_spec(path.stem)
@@ -70,7 +70,7 @@ def _stands_for(path: Path) -> bool:
 
 
 def named_object(reference: str) -> Any:
-    """What `file.py:Name` stands for."""
+    """Return the object that `file.py:Name` refers to."""
     file, colon, name = reference.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise ValueError(f"expected file.py:Name, got {reference!r}")

@@ -1,4 +1,4 @@
-"""Worker processes with one torch thread each, and an orderly end of them."""
+"""Worker processes with one torch thread each: start, pool and orderly shutdown."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ SPAWN = SpawnContext()
 WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    # glibc gives large blocks back to the system after every batch and faults them in again; these keep them
+    # glibc returns large blocks to the system after every batch and faults them in again; these settings keep them
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
 PATIENCE = 1.0
-"""Seconds that a crew has to finish its tasks when all is stopped; a task must not mind being killed."""
+"""Seconds that workers have to finish their tasks after a stop; tasks must tolerate being killed."""
 
 Submit = Callable[..., Future[Any]]
-"""`submit(function, *arguments)`: have `function(shared, *arguments)` computed."""
+"""`submit(function, *arguments)`: schedule `function(shared, *arguments)`."""
 
 
 @contextmanager
 def process_pool(
     workers: int, start: Callable[..., None], arguments: tuple[Any, ...], plugins: tuple[str, ...], patience: float
 ) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes, each set up by `start(*arguments)` once it knows the plugins.
+    """Open a pool of worker processes; each loads the plugins and calls `start(*arguments)`.
 
-    When this is left by an error or Ctrl-C, what has not been begun is dropped and the workers end within `patience`
-    seconds, by themselves or by force.
+    On an error or Ctrl-C, tasks that have not started are dropped and the workers get `patience` seconds to end before
+    they are killed.
     """
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, SPAWN, _set_up, (plugins, start, arguments))
     try:
-        with _starting():
+        with _worker_environment():
             for _ in range(workers):
-                pool.submit(os.getpid)  # processes are started when there is work for them
+                pool.submit(os.getpid)  # the pool starts a process only when a task is submitted
         yield pool
     except BaseException:
         _stop(pool, others, patience)
@@ -62,12 +62,12 @@ def process_pool(
 
 
 def start_worker(target: Callable[..., None], arguments: tuple[Any, ...], plugins: tuple[str, ...]) -> SpawnProcess:
-    """Start a process that runs `target(*arguments)` once it knows the plugins."""
+    """Start a process that loads the plugins and runs `target(*arguments)`."""
     process = SPAWN.Process(target=_set_up, args=(plugins, target, arguments))
     try:
-        with _starting():
+        with _worker_environment():
             process.start()
-    except BaseException:  # a signal that was held back until it had started
+    except BaseException:  # a signal that was deferred until the process had started
         if process.pid is not None:
             process.kill()
         raise
@@ -75,19 +75,19 @@ def start_worker(target: Callable[..., None], arguments: tuple[Any, ...], plugin
 
 
 @contextmanager
-def crew(workers: int, shared: Any, plugins: tuple[str, ...] = ()) -> Iterator[Submit]:
-    """Who computes: so many worker processes, or this process where there are none.
+def worker_tasks(workers: int, shared: Any, plugins: tuple[str, ...] = ()) -> Iterator[Submit]:
+    """Yield a `Submit` that uses this many worker processes, or this process if `workers` is 0.
 
-    `shared` travels to every worker once.
+    `shared` is sent to every worker once.
     """
     if workers < 1:
-        yield partial(_at_once, shared)
+        yield partial(_run_here, shared)
         return
     with process_pool(workers, _share, (pickle.dumps(shared),), plugins, PATIENCE) as pool:
         yield lambda function, *arguments: pool.submit(_call, function, *arguments)
 
 
-def _at_once(shared: Any, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+def _run_here(shared: Any, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     answer: Future[Any] = Future()
     answer.set_result(function(shared, *arguments))
     return answer
@@ -98,7 +98,7 @@ _shared: Any
 
 def _share(packed: bytes) -> None:
     global _shared
-    _shared = pickle.loads(packed)  # only now: it may need the plugins' classes
+    _shared = pickle.loads(packed)  # after loading the plugins, whose classes it may need
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -106,7 +106,7 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _set_up(plugins: tuple[str, ...], start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Set a worker up: one thread, a process group of its own, Ctrl-C left to the parent, an end when that ends."""
+    """Set up a worker: one thread, its own process group, Ctrl-C ignored, exit when the parent exits."""
     interrupts.ignore()
     if hasattr(os, "setpgrp"):
         os.setpgrp()
@@ -125,21 +125,21 @@ def _end_with(parent: BaseProcess) -> None:
 
 
 def _stop(pool: ProcessPoolExecutor, others: set[BaseProcess], patience: float) -> None:
-    """End the workers: by themselves if they do it soon, else by force."""
+    """Wait up to `patience` seconds for the workers to end, then kill them."""
     workers = [process for process in multiprocessing.active_children() if process not in others]
     try:
         pool.shutdown(wait=False, cancel_futures=True)
         running, deadline = [worker.sentinel for worker in workers], time.monotonic() + patience
         while running and (left := deadline - time.monotonic()) > 0:
             running = [end for end in running if end not in wait(running, left)]
-    finally:  # also when the user has lost patience
+    finally:  # also if the user presses Ctrl-C again
         for worker in workers:
             worker.kill()
 
 
 @contextmanager
-def _starting() -> Iterator[None]:
-    """Start processes in this block: they get the workers' environment, and no Ctrl-C while they import."""
+def _worker_environment() -> Iterator[None]:
+    """Set the workers' environment and defer signals for processes started within the block."""
     with _environment(WORKER_ENVIRONMENT), signals_deferred():
         yield
 
@@ -148,24 +148,24 @@ def _starting() -> Iterator[None]:
 def signals_deferred() -> Iterator[None]:
     """Defer SIGINT and SIGTERM until the block ends; processes started inside inherit the blocked mask of SIGINT.
 
-    A process that heard Ctrl-C while it imports would say so with a traceback.
+    Ctrl-C during the imports of a child process would print a traceback.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    heard: list[int] = []
+    received: list[int] = []
     before: dict[int, Any] = {}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda number, frame: heard.append(number))
+            before[number] = signal.signal(number, lambda number, frame: received.append(number))
         yield
     finally:
-        for known, handler in before.items():
-            signal.signal(known, handler)
+        for deferred, handler in before.items():
+            signal.signal(deferred, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    if heard:
-        signal.raise_signal(heard[0])
+    if received:
+        signal.raise_signal(received[0])
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def _environment(changes: dict[str, str]) -> Iterator[None]:
-    """These variables while this lasts; processes started meanwhile inherit them."""
+    """Set these environment variables within the block; processes started inside inherit them."""
     before = {key: os.environ.get(key) for key in changes}
     os.environ.update(changes)
     try:

@@ -1,4 +1,4 @@
-"""Seeds by path: every random draw in farout comes from here, and no global generator is touched."""
+"""Random generators derived from a seed and a path; no global generator is read or changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def seed_of(seed: int, *path: str | int) -> int:
-    """A 63-bit seed that depends on `seed` and on every step of `path`, and on nothing else.
+    """Return a 63-bit seed that depends only on `seed` and on every step of `path`.
 
     Steps are hashed with their type and length, so ("a", "bc") and ("ab", "c"), or 1 and "1", differ; numpy's
     integers count as integers.
@@ -28,24 +28,24 @@ def _step(step: str | int) -> str:
 
 
 def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:
-    """The torch generator that belongs to this seed and path."""
+    """Return the torch generator of this seed and path."""
     return torch.Generator(device=device).manual_seed(seed_of(seed, *path))
 
 
 def numpy_generator(seed: int, *path: str | int) -> np.random.Generator:
-    """The numpy generator that belongs to this seed and path."""
+    """Return the numpy generator of this seed and path."""
     return np.random.default_rng(seed_of(seed, *path))
 
 
-def some(total: int, count: int) -> NDArray[np.int64]:
-    """At most `count` of the places below `total`, drawn with a fixed seed, in order."""
+def subset_indices(total: int, count: int) -> NDArray[np.int64]:
+    """Return at most `count` random indices below `total`, sorted, drawn with a fixed seed."""
     if total <= count:
         return np.arange(total)
     return np.sort(numpy_generator(0, "some", count).permutation(total)[:count])
 
 
-def balanced(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """At most `count` places of these labels, as many of each label as can be, drawn with a fixed seed, in order."""
+def balanced_indices(labels: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return at most `count` random indices, balanced over the labels, sorted, drawn with a fixed seed."""
     order = numpy_generator(0, "balanced", count).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""Places in the user's code: the line that an error came from, and the line that defines a class or function."""
+"""Locations in the user's code: the line that raised an error, and the line that defines a class or function."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _NOT_USERS = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), sysconfi
 
 
 def raised_at(error: BaseException | str) -> str:
-    """Return " (mine.py, line 12)", the innermost line of the user's in an error or the text of its traceback.
+    """Return " (mine.py, line 12)", the innermost line of the user's code in an error or the text of its traceback.
 
-    Empty where no file of the user's took part.
+    Empty if the traceback has no file of the user's.
     """
     text = error if isinstance(error, str) else "".join(traceback.format_exception(error))
     frames = [(file, line) for file, line in _FRAME.findall(text) if is_users_file(file)]
-    return f" ({_shown(frames[-1][0])}, line {frames[-1][1]})" if frames else ""
+    return f" ({_display_path(frames[-1][0])}, line {frames[-1][1]})" if frames else ""
 
 
 def defined_at(thing: Any, method: str = "") -> str:
-    """Return " (Mine.score in mine.py, line 12)" for a method of an object, or a function, of the user's."""
+    """Return " (Mine.score in mine.py, line 12)" for a function or a method of an object in the user's code."""
     function = inspect.unwrap(getattr(type(thing), method, thing) if method else thing)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None or not is_users_file(code.co_filename):
         return ""
-    return f" ({function.__qualname__} in {_shown(code.co_filename)}, line {code.co_firstlineno})"
+    return f" ({function.__qualname__} in {_display_path(code.co_filename)}, line {code.co_firstlineno})"
 
 
 def is_users_file(file: str) -> bool:
-    """Is this a file of the user's, and none of farout's, Python's or an installed library's?"""
+    """Return True for a file of the user's: not of farout, Python or an installed library."""
     installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
     return not installed and not file.startswith(("<", *_NOT_USERS))
 
 
-def _shown(file: str) -> str:
-    """The path as the user would write it: from here, where it lies below."""
+def _display_path(file: str) -> str:
+    """Return the path for display: relative if it is below the current folder."""
     path = Path(file)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

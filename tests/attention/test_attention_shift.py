@@ -59,7 +59,7 @@ def test_figures_of_a_network_image_by_image() -> None:
 
 def test_the_two_batches_must_match() -> None:
     network = Network(Spots(), mean=0.0, std=1.0, blocks=["conv"])
-    with pytest.raises(ValueError, match="as many attacked images as benign ones"):
+    with pytest.raises(ValueError, match="same number and size of benign and attacked images"):
         attention_shift(network, draw(2), draw(3))
 
 

@@ -175,7 +175,7 @@ def test_errors_say_what_to_do(pooled: Network) -> None:
     members = [networks.create("resnet20", classes=7, side=32, seed=seed) for seed in (0, 1)]
     with pytest.raises(ValueError, match="each of its members"):
         grad_cam(networks.Ensemble(members), draw(1))
-    with pytest.raises(ValueError, match="no classifier"):
+    with pytest.raises(ValueError, match="needs a classifier"):
         grad_cam(Network(nn.Sequential(nn.Flatten()), mean=0.5, std=0.5, head=False), draw(1))
     with pytest.raises(TypeError, match="wrap it first"):
         grad_cam(members[0].module, draw(1))  # type: ignore[arg-type]

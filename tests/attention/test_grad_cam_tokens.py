@@ -93,7 +93,7 @@ def test_other_layers_of_a_transformer_by_name() -> None:
 def test_patches_that_no_logit_reads_are_an_error() -> None:
     network = farout.networks.create("vit_tiny", classes=7, side=32)
     for layer in ("blocks.11", "blocks.11.norm2", "norm"):
-        with pytest.raises(ValueError, match="reads the class token alone"):
+        with pytest.raises(ValueError, match="reads only the class token"):
             grad_cam(network, draw(2), layer=layer)
 
 
@@ -105,7 +105,7 @@ def test_tokens_without_others_before_them_are_read_at_the_last_block() -> None:
 
 def test_a_block_whose_norms_come_last_asks_for_a_layer() -> None:
     network = Network(Tokens(1), mean=0.5, std=0.5)
-    with pytest.raises(ValueError, match="no norm in it reads its input"):
+    with pytest.raises(ValueError, match="none of its norms reads its input"):
         grad_cam(network, draw(2, 16))
     expected = token_loop(network, "block", draw(2, 16), prefix=1)  # its head reads the patches
     torch.testing.assert_close(grad_cam(network, draw(2, 16), layer="block"), expected, atol=1e-4, rtol=0)
@@ -151,5 +151,5 @@ def test_layouts_told_apart_by_which_reading_is_square() -> None:
     assert torch.equal(as_maps(numbers.permute(0, 2, 3, 1), nn.Identity(), square), numbers)
     oblong = torch.arange(2 * 5 * 5 * 7).view(2, 5, 5, 7)
     assert torch.equal(as_maps(oblong, nn.Identity(), wide), oblong)
-    with pytest.raises(ValueError, match="square grid, got images of 20×28 px"):
+    with pytest.raises(ValueError, match="square images, got 20×28 px"):
         as_maps(torch.zeros(1, 35, 3), nn.Identity(), wide)

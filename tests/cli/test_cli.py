@@ -518,7 +518,7 @@ def test_shapes_are_written_to_disk(command: Any) -> None:
     ("options", "said"),
     [
         (("--split", "test/ood_hoe"), "unknown attribute 'hoe'. Did you mean 'hue'?"),
-        (("--font", "x.ttf"), "a font is for chars only"),
+        (("--font", "x.ttf"), "only chars takes a font"),
     ],
 )
 def test_what_cannot_be_rendered(command: Any, options: tuple[str, str], said: str) -> None:

@@ -73,8 +73,8 @@ def pictures(path: Path, count: int) -> None:
 def test_a_whole_set(command: Command) -> None:
     code, out, err = command("pictures.npz", "--out", "r", "--limit", "4", "--workers", "0", "--seed", "6")
     assert (code, err) == (0, "")
-    corruptions = {s.name for s in farout.shifts.choosing.choose("C")}
-    augmentations = {s.name for s in farout.shifts.choosing.choose("A")}
+    corruptions = {s.name for s in farout.shifts.choosing.select_shifts("C")}
+    augmentations = {s.name for s in farout.shifts.choosing.select_shifts("A")}
     facts = json.loads(Path("r/manifest.json").read_text())
     assert set(facts["shifts"]) == {"clean"} | corruptions | augmentations
     assert {line.split()[-1]: int(line.split()[0]) for line in out.splitlines()} == {
@@ -142,8 +142,8 @@ def test_options_of_the_set_are_those_of_a_study(command: Command, monkeypatch: 
     ("arguments", "said"),
     [
         (("pictures.npz", "--shift", "contrst"), "unknown shift 'contrst'. Did you mean 'contrast'?"),
-        (("pictures.npz", "--shift", "flip", "--severity", "3"), "severities [3] are for corruptions"),
-        (("pictures.npz", "--set", "A", "--frost-dir", "photos"), "frost_dir=photos is for frost"),
+        (("pictures.npz", "--shift", "flip", "--severity", "3"), "severities [3] need a corruption"),
+        (("pictures.npz", "--set", "A", "--frost-dir", "photos"), "frost_dir=photos needs the shift frost"),
         (("pictures.npz", "--shift", "frost", "--frost-dir", "photos"), "there is no folder 'photos'"),
         (("picturs.npz",), "no file or folder picturs.npz"),
         (("cifar11",), "Did you mean 'cifar10'?"),
@@ -166,7 +166,7 @@ def test_another_set_in_the_same_folder(command: Command) -> None:
     assert command(*again)[0] == 0
     code, _, err = command(*again, "--limit", "5")
     assert code == 2
-    assert "r holds another set: fingerprint" in err
+    assert "r holds another set: fingerprint is" in err
     assert command(*again)[:2] == (0, "       60 images  contrast  r/contrast.npz\n")
 
 
@@ -175,7 +175,7 @@ def test_other_severities_in_the_same_folder(command: Command) -> None:
     assert command(*again, "--severity", "3")[:2] == (0, "       12 images  contrast 3  r/contrast.npz\n")
     code, _, err = command(*again)
     assert code == 2
-    assert "r holds severities [3] of contrast, asked for [1, 2, 3, 4, 5]; ask for the same ones" in err
+    assert "r holds severities [3] of contrast, requested were [1, 2, 3, 4, 5]; request the same ones" in err
 
 
 @pytest.mark.slow

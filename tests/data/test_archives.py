@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from farout.data.archives import UnsafeArchive, tar_members, unpack
+from farout.data.archives import UnsafeArchive, read_tar_members, unpack
 from helpers.originals import pack_zip, tar
 
 CLIMBERS = ["../evil", "a/../../evil", "/evil", "C:/evil", "C:evil", "..\\evil", "\\\\host\\share\\evil"]
@@ -73,6 +73,6 @@ def test_half_an_archive_leaves_nothing(tmp_path: Path) -> None:
 
 def test_missing_members_are_named(tmp_path: Path) -> None:
     path = archive_of(tmp_path, tar({"a": b"1"}))
-    assert tar_members(path, ["a"]) == {"a": b"1"}
+    assert read_tar_members(path, ["a"]) == {"a": b"1"}
     with pytest.raises(ValueError, match=r"lacks b, c; delete it"):
-        tar_members(path, ["a", "b", "c"])
+        read_tar_members(path, ["a", "b", "c"])

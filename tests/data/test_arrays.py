@@ -37,7 +37,7 @@ def test_gray_images_need_no_channel_axis() -> None:
         (IMAGES[0, 0], "got uint8"),
         (IMAGES.repeat(2, axis=3), r"got uint8 \[7, 4, 5, 6\]"),
         (IMAGES[:0], "the set is empty"),
-        (np.full((2, 3, 4, 4), np.nan), "got 96 NaN and nothing else"),
+        (np.full((2, 3, 4, 4), np.nan), "got 96 NaN and no other values"),
         (np.full((2, 3, 4, 4), 7.0), "values from 7 to 7; divide 0..255"),
         (np.full((2, 3, 4, 4), np.inf), r"must lie in \[0, 1\]"),
         (np.array([[[[0.5, np.nan]]]]), "got 1 NaN and values from 0.5 to 0.5"),

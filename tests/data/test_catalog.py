@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import farout.data
 from farout.core import ImageSet
-from farout.data.catalog import first
+from farout.data.catalog import first_indices
 from helpers.originals import png, random_pixels, write
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -67,7 +67,7 @@ def test_missing_path(path: str | Path) -> None:
 
 def test_file_of_unknown_kind(tmp_path: Path) -> None:
     path = write(tmp_path, {"x.txt": b"text"}) / "x.txt"
-    with pytest.raises(ValueError, match="of a kind we do not read"):
+    with pytest.raises(ValueError, match="is a file of an unknown format"):
         farout.data.load(path)
 
 
@@ -129,7 +129,7 @@ def test_limit_of_a_folder_keeps_all_classes_and_reads_only_what_it_keeps(tmp_pa
 def test_first_spreads_over_sorted_classes(counts: list[int], data: st.DataObject) -> None:
     labels = np.repeat(np.arange(len(counts)), counts)
     n = data.draw(st.integers(1, len(labels)))
-    chosen = first(ImageSet.from_arrays(np.zeros((len(labels), 1, 1), np.uint8), labels), n)
+    chosen = first_indices(ImageSet.from_arrays(np.zeros((len(labels), 1, 1), np.uint8), labels), n)
     assert len(chosen) == n
     assert (np.diff(chosen) > 0).all()
     kept = np.bincount(labels[chosen], minlength=len(counts))

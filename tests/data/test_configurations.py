@@ -265,7 +265,7 @@ def test_families_do_not_mix() -> None:
         name: np.concatenate([sample(w, "a", 1, 1).columns[name] for w in (SHAPES, CHARS)])
         for name in sample(SHAPES, "a", 1, 1).columns
     }
-    with pytest.raises(ValueError, match="belong to no one family"):
+    with pytest.raises(ValueError, match="expected classes of one family"):
         _ = Configurations(columns).world
 
 

@@ -25,7 +25,7 @@ SHIFTS = [farout.shift("gaussian_noise", severity=2), farout.shift("gaussian_noi
 def pictures(outlier: Any = DEFECTIVE) -> ImageSet:
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (COUNT, 16, 16, 3), np.uint8), rng.integers(0, 3, COUNT)
-    return ArraySet(images, labels, name="parts", classes=CLASSES, known={"outlier": outlier})
+    return ArraySet(images, labels, name="parts", classes=CLASSES, attributes={"outlier": outlier})
 
 
 def expected(place: int) -> np.ndarray:
@@ -72,7 +72,7 @@ def test_the_same_call_again_changes_nothing_and_other_marks_are_another_set(tmp
     before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()}
     write(pictures(), tmp_path / "r", SHIFTS, clean=True, form=form)
     assert {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()} == before
-    with pytest.raises(ValueError, match="holds another set: fingerprint"):
+    with pytest.raises(ValueError, match="holds another set: fingerprint is"):
         write(pictures(~DEFECTIVE), tmp_path / "r", SHIFTS, clean=True, form=form)
 
 
@@ -90,7 +90,7 @@ def test_marks_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
 
 
 def test_what_cannot_keep_marks_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.npy files cannot tell which; write it as npz, png or jpeg"):
+    with pytest.raises(ValueError, match=r"\.npy files cannot mark; write it as npz, png or jpeg"):
         write(pictures(), tmp_path / "r", SHIFTS, form="npy")
     with pytest.raises(ValueError, match="all images of parts are outliers to their own class"):
         write(pictures(np.ones(COUNT, np.int64)), tmp_path / "r", SHIFTS, clean=True)

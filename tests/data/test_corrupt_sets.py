@@ -24,7 +24,7 @@ from farout.data.writing.file_layout import class_folders
 from farout.data.writing.layout import common_label
 from farout.data.writing.realistic import write
 from farout.progress import Event
-from farout.shifts.choosing import choose
+from farout.shifts.choosing import select_shifts
 
 CLASSES = ("ape", "bee", "cow")
 
@@ -368,7 +368,7 @@ def test_versions_are_those_of_the_calls_that_made_a_shift(tmp_path: Path, monke
 
 
 def test_procedural_frost_is_called_so(tmp_path: Path) -> None:
-    facts = write(pictures(count=2), tmp_path / "r", choose(None, ["frost", "flip"], [1, 3]), clean=True)
+    facts = write(pictures(count=2), tmp_path / "r", select_shifts(None, ["frost", "flip"], [1, 3]), clean=True)
     labels = {name: entry["labels"] for name, entry in facts["shifts"].items()}
     assert labels == {
         "clean": ["clean"],
@@ -381,16 +381,16 @@ def test_procedural_frost_is_called_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"images": pictures(seed=1)}, r"holds another set: fingerprint '"),
+        ({"images": pictures(seed=1)}, r"holds another set: fingerprint is '"),
         (
             {"images": ArraySet(pictures()._images.transpose(0, 2, 3, 1), pictures().labels)},
-            "holds another set: classes",
+            "holds another set: classes is",
         ),
-        ({"seed": 1}, "holds another set: seed 0, and not 1"),
-        ({"form": "npy"}, "holds another set: format 'npz', and not 'npy'"),
+        ({"seed": 1}, "holds another set: seed is 0, expected 1"),
+        ({"form": "npy"}, "holds another set: format is 'npz', expected 'npy'"),
         (
             {"shifts": noise(1, 2)},
-            r"holds severities \[1\] of gaussian_noise, asked for \[1, 2\]; ask for the same ones, or choose another",
+            r"holds severities \[1\] of gaussian_noise, requested were \[1, 2\]; request the same ones",
         ),
     ],
 )
@@ -418,9 +418,7 @@ def test_a_file_that_happens_to_be_there_is_no_result(tmp_path: Path, place: str
     with (tmp_path / "r" / place).open("wb") as file:
         np.save(file, np.zeros((7, 8, 8, 3), np.uint8))
     before, manifest = content(tmp_path), (tmp_path / "r" / "manifest.json").read_bytes()
-    with pytest.raises(
-        ValueError, match=r"darker.* is there already, and .*manifest\.json does not say that it is dark"
-    ):
+    with pytest.raises(ValueError, match=r"darker.* exists already, and .*manifest\.json does not list it as dark"):
         write(pictures(), tmp_path / "r", [*noise(1), Darker()], form=form)
     assert content(tmp_path) == before
     assert (tmp_path / "r" / "manifest.json").read_bytes() == manifest
@@ -438,7 +436,7 @@ def test_folders_that_cannot_be_written_to(tmp_path: Path) -> None:
         write(pictures(), tmp_path / "full", noise(1))
     write(pictures(), tmp_path / "r", noise(1), form="png")
     source = farout.load(tmp_path / "r" / "gaussian_noise" / "1")
-    with pytest.raises(ValueError, match="lies within the images of 1"):
+    with pytest.raises(ValueError, match="is inside the folder of 1"):
         write(source, tmp_path / "r" / "gaussian_noise" / "1" / "more", noise(1))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["file", "full", "r"]
 
@@ -459,7 +457,7 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
     [
         (pictures(), [], "there is nothing to write"),
         (pictures().subset([]), noise(1), "pictures is empty; expected at least one image"),
-        (pictures(), [*noise(1), *noise(1)], "gaussian_noise was given twice at the same severity"),
+        (pictures(), [*noise(1), *noise(1)], "gaussian_noise occurs twice at the same severity"),
         (pictures(), [Darker(fails=True)], "darker fails on <ArraySet 'pictures'.*RuntimeError: too dark"),
     ],
 )
@@ -472,7 +470,7 @@ def test_what_cannot_be_written(tmp_path: Path, images: ImageSet, shifts: list[S
 @pytest.mark.parametrize("name", ["clean", "labels", "a/b", "..", ""])
 def test_names_that_would_make_bad_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(Darker, "name", name)
-    with pytest.raises(ValueError, match="can have no file of that name"):
+    with pytest.raises(ValueError, match="cannot be used as a file name"):
         write(pictures(), tmp_path / "r", [Darker()])
 
 
@@ -495,22 +493,22 @@ def test_class_folders() -> None:
 
 
 def test_shifts_by_kind() -> None:
-    corruptions, augmentations, both = ({shift.name for shift in choose(kind)} for kind in ("C", "A", "all"))
+    corruptions, augmentations, both = ({shift.name for shift in select_shifts(kind)} for kind in ("C", "A", "all"))
     assert {"fog", "gaussian_noise", "glass_blur"} <= corruptions
     assert {"rot90", "flip"} <= augmentations
     assert both == corruptions | augmentations
     assert not corruptions & augmentations
-    assert len(choose("C")) == 5 * len(corruptions)
-    assert len(choose("A")) == len(augmentations)
+    assert len(select_shifts("C")) == 5 * len(corruptions)
+    assert len(select_shifts("A")) == len(augmentations)
 
 
 def test_shifts_by_name_and_severity() -> None:
-    chosen = choose(None, ["contrast", "flip", "contrast"], [5, 2])
+    chosen = select_shifts(None, ["contrast", "flip", "contrast"], [5, 2])
     assert [(shift.name, shift.params.get("severity")) for shift in chosen] == [
         ("contrast", 2), ("contrast", 5), ("flip", None),
     ]  # fmt: skip
-    assert {shift.name for shift in choose("A", ["contrast"], [1])} == {
-        *(shift.name for shift in choose("A")),
+    assert {shift.name for shift in select_shifts("A", ["contrast"], [1])} == {
+        *(shift.name for shift in select_shifts("A")),
         "contrast",
     }
 
@@ -520,14 +518,14 @@ def test_shifts_by_name_and_severity() -> None:
     [
         ((None, ["contrst"]), "Did you mean 'contrast'?"),
         (("B",), "kind must be 'C' .* got 'B'"),
-        ((None, ["flip"], [3]), r"severities \[3\] are for corruptions, and there is none among flip"),
+        ((None, ["flip"], [3]), r"severities \[3\] need a corruption, there is none among flip"),
         ((None, ["contrast"], [6]), "severity of contrast must be a whole number from 1 to 5, got 6"),
-        ((None, ["contrast"], [1], "photos"), "frost_dir=photos is for frost, which is not among contrast"),
+        ((None, ["contrast"], [1], "photos"), "frost_dir=photos needs the shift frost, which is not among contrast"),
     ],
 )
 def test_shifts_that_cannot_be_had(arguments: tuple[Any, ...], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        choose(*arguments)
+        select_shifts(*arguments)
 
 
 @pytest.fixture
@@ -540,21 +538,21 @@ def photographs(tmp_path: Path) -> Path:
 
 
 def test_photographs_are_for_frost_only(tmp_path: Path, photographs: Path) -> None:
-    images, shifts = pictures(count=4), choose(None, ["frost", "contrast"], [3], photographs)
+    images, shifts = pictures(count=4), select_shifts(None, ["frost", "contrast"], [3], photographs)
     write(images, tmp_path / "r", shifts)
     with np.load(tmp_path / "r" / "frost.npz") as file:
         assert np.array_equal(
             file["images"], expected(images, farout.shift("frost", severity=3, frost_dir=str(photographs)))
         )
         assert not np.array_equal(file["images"], expected(images, farout.shift("frost", severity=3)))
-    with pytest.raises(ValueError, match="holds frost with other settings"):
-        write(images, tmp_path / "r", choose(None, ["frost"], [3]))
+    with pytest.raises(ValueError, match="holds frost with other parameters"):
+        write(images, tmp_path / "r", select_shifts(None, ["frost"], [3]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["npz", "png"])
 def test_workers_change_nothing(tmp_path: Path, photographs: Path, form: Any) -> None:
-    shifts = choose(None, ["frost", "shot_noise", "random_crop"], [1, 4], photographs)
+    shifts = select_shifts(None, ["frost", "shot_noise", "random_crop"], [1, 4], photographs)
     images = pictures(count=100, side=64)  # in two pieces per shift
     write(images, tmp_path / "here", shifts, form=form, clean=True)
     write(images, tmp_path / "there", shifts, form=form, clean=True, workers=2)

@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 
 import farout
-from farout.data.shapes_chars import Drawn, drawn
+from farout.data.shapes_chars import Drawn, load_drawn
 from farout.data.writing.render import Format, export
 
 
 def small(split: str = "test/id", seed: int = 1) -> Drawn:
-    return drawn("shapes", split, seed=seed, side=24, limit=90)
+    return load_drawn("shapes", split, seed=seed, side=24, limit=90)
 
 
 def test_png_files_by_class(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_interrupted_export_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_is_not_ours_is_not_written_over(there: str, form: Format, tmp_path: Path) -> None:
     (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / there).write_bytes(b"mine")
-    with pytest.raises(ValueError, match=r"is there already, and no test\.json says that it is this set"):
+    with pytest.raises(ValueError, match=r"exists already, without a test\.json that describes it"):
         export(small(), tmp_path / "test", form)
     assert (tmp_path / there).read_bytes() == b"mine"
     assert not (tmp_path / "test.json").exists()
@@ -123,10 +123,10 @@ def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
     export(small(), tmp_path / "test", "npz")
     manifest = tmp_path / "test.json"
     manifest.write_text(manifest.read_text()[:20])
-    with pytest.raises(ValueError, match=r"test\.json is damaged .*delete both, or choose another folder"):
+    with pytest.raises(ValueError, match=r"test\.json is damaged .*delete the file and the set, or choose"):
         export(small(), tmp_path / "test", "npz")
     manifest.write_text("[]")
-    with pytest.raises(ValueError, match="holds a list and no mapping of facts"):
+    with pytest.raises(ValueError, match="holds a list, expected a mapping"):
         export(small(), tmp_path / "test", "npz")
 
 

@@ -69,7 +69,7 @@ def test_class_folders_may_be_links(tmp_path: Path) -> None:
         ({"a/readme.txt": b""}, "has no images"),
         (
             {"x.png": png(0), "a/y.png": png(0)},
-            "1 images beside 1 folders of images .*either images, or one sub-folder",
+            "1 images next to 1 folders of images .*either images, or one sub-folder",
         ),
     ],
 )
@@ -91,8 +91,8 @@ def test_bad_options(tmp_path: Path, options: dict[str, int]) -> None:
 
 def test_sizes_differ(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.png": png(9, 4), "b.png": png(9, 4), "c.png": png(9, 6)})
-    how = r"bring them to one with side: in Python .*side=4.* in a study .*options: {side: 4}"
-    with pytest.raises(ValueError, match=rf"2 sizes: 4×4 \(2\), 6×6 \(1\); {how}"):
+    how = r"one size with side: in Python .*side=4.* in a study .*options: {side: 4}"
+    with pytest.raises(ValueError, match=rf"2 sizes: 4×4 \(2\), 6×6 \(1\); resize them to {how}"):
         _ = FolderSet(folder).shape
     assert FolderSet(folder, side=5).batch([0, 2]).shape == (2, 3, 5, 5)
 
@@ -135,7 +135,7 @@ def test_crop_brings_images_of_several_sizes_to_one(tmp_path: Path) -> None:
     images = FolderSet(folder, crop=6)
     with pytest.raises(ValueError, match=r"1 of 2 images are smaller than crop=6, such as b\.png \(5×6\)"):
         images.check()
-    with pytest.raises(ValueError, match=r"b\.png: crop=6 needs at least as many pixels, the image has 5×6"):
+    with pytest.raises(ValueError, match=r"b\.png: crop=6 needs at least 6×6 pixels, the image has 5×6"):
         images.batch([1])
 
 

@@ -149,7 +149,7 @@ def test_sizes_that_differ_say_how_to_give_a_side() -> None:
     wide = torch.zeros(1, 3, 4, 8)
     wide[..., 2:6] = 1  # the middle square
     assert as_image_set(wide, side=2).batch([0]).eq(1).all()
-    with pytest.raises(ValueError, match="images of 1 and of 3 channels"):
+    with pytest.raises(ValueError, match="1 channel and some 3"):
         as_image_set([FLOATS[0], FLOATS[0, :1]]).batch([0, 1])
 
 
@@ -164,12 +164,12 @@ class Endless(IterableDataset[Any]):
         (object(), TypeError, "base: expected a Pillow image, the path .* got object"),
         ([], TypeError, "base: expected a list of Pillow images, paths or arrays, got one of nothing"),
         (["notes.txt"], TypeError, "got one of str"),
-        ({"train": PIXELS}, TypeError, "base: expected one data set, got a mapping of train: choose one"),
+        ({"train": PIXELS}, TypeError, "base: expected one data set, got a mapping of train: pass one"),
         (Endless(), TypeError, "base: Endless has no length"),
         ((image for image in PIXELS), TypeError, "base: generator has no length"),
         (DataLoader(Endless()), TypeError, "the data set Endless of this loader has no length"),
-        (DataLoader(Pairs(), shuffle=True), ValueError, "which score is whose: give the data set itself"),
-        (DataLoader(Pairs(), batch_size=None), ValueError, "give the data set itself"),
+        (DataLoader(Pairs(), shuffle=True), ValueError, "matched to images: pass the data set itself"),
+        (DataLoader(Pairs(), batch_size=None), ValueError, "pass the data set itself"),
         (np.zeros((2, 3, 4, 4), np.int32), TypeError, "got int32; divide 8-bit images by 255"),
         ("gone.png", FileNotFoundError, "no file or folder gone.png"),
     ],
@@ -185,7 +185,7 @@ def test_a_row_without_an_image_names_its_columns() -> None:
 
 
 def test_a_set_takes_no_side_afterwards() -> None:
-    with pytest.raises(TypeError, match="toy is a set already: give side=8 where it is made"):
+    with pytest.raises(TypeError, match="toy is already an image set: pass side=8 where it is created"):
         as_image_set(farout.load("toy"), side=8)
 
 

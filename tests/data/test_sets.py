@@ -15,7 +15,7 @@ import farout.data
 from farout.core import ImageSet
 from farout.data.download import DownloadError
 from farout.data.file_sets import CATEGORIES
-from farout.data.formats import cifar_records, read_idx
+from farout.data.formats import parse_cifar_records, read_idx
 from farout.data.splits import SPLITS
 from farout.data.urls import SOURCES, Source
 from helpers.originals import Serve, idx, pack_zip, png, random_pixels, tar, write
@@ -221,7 +221,7 @@ def test_no_network_is_said_through_load(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_malformed_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cifar10: expected records of 3,073 bytes, got 100 bytes"):
-        cifar_records(bytes(100), 1, "cifar10")
+        parse_cifar_records(bytes(100), 1, "cifar10")
     write(tmp_path, {"a.gz": idx(random_pixels(2, 2))})
     whole = (tmp_path / "a.gz").read_bytes()
     np.testing.assert_array_equal(read_idx(tmp_path / "a.gz"), random_pixels(2, 2))

@@ -17,7 +17,7 @@ import farout
 from farout.data.scenes import renderer
 from farout.data.scenes.configurations import Configurations
 from farout.data.scenes.renderer import render
-from farout.data.shapes_chars import Drawn, drawn, shift_of, split_of
+from farout.data.shapes_chars import Drawn, load_drawn, shifted_attributes, split_name
 
 FONTS = Path(matplotlib.get_data_path()) / "fonts/ttf"
 SANS = FONTS / "DejaVuSans.ttf"
@@ -70,14 +70,14 @@ def test_any_attribute_can_be_shifted() -> None:
 
 
 def test_names_of_shifts() -> None:
-    assert shift_of("test/ood_both") == {"hue", "class"}
-    assert shift_of("test/ood_class+hue") == {"hue", "class"}
-    assert split_of(frozenset({"class", "hue"})) == "test/ood_both"
-    assert split_of(frozenset({"class"})) == "test/ood_cls"
-    assert split_of(frozenset({"lighting", "size"})) == "test/ood_size+lighting"
-    assert shift_of("test/id") == frozenset()
-    assert shift_of("test/ood_both+size") == {"hue", "class", "size"}
-    assert shift_of("test/ood_size+cls") == {"class", "size"}
+    assert shifted_attributes("test/ood_both") == {"hue", "class"}
+    assert shifted_attributes("test/ood_class+hue") == {"hue", "class"}
+    assert split_name(frozenset({"class", "hue"})) == "test/ood_both"
+    assert split_name(frozenset({"class"})) == "test/ood_cls"
+    assert split_name(frozenset({"lighting", "size"})) == "test/ood_size+lighting"
+    assert shifted_attributes("test/id") == frozenset()
+    assert shifted_attributes("test/ood_both+size") == {"hue", "class", "size"}
+    assert shifted_attributes("test/ood_size+cls") == {"class", "size"}
 
 
 @pytest.mark.parametrize("name", ["shapes", "chars"])
@@ -191,7 +191,7 @@ def test_known_splits_are_named_once() -> None:
 @pytest.mark.parametrize("limit", [0, -3, 2.5])
 def test_a_limit_is_at_least_one(limit: Any) -> None:
     with pytest.raises(ValueError, match=f"shapes: limit must be an integer of at least 1, got {limit}"):
-        drawn("shapes", "val", seed=1, side=32, limit=limit)
+        load_drawn("shapes", "val", seed=1, side=32, limit=limit)
 
 
 def test_a_font_that_is_none(tmp_path: Path) -> None:

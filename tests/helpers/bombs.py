@@ -111,33 +111,33 @@ BOMBS: dict[str, tuple[Callable[[Path], Callable[[], object]], str]] = {
     "a study without end": (lambda at: lambda: StudySpec.read("/dev/zero"), "no regular file"),
     "label 4294967295": (
         lambda at: arrays(at, [0, 1, 2, 4294967295]),
-        "4294967295 would make 4,294,967,296 classes, and 100,000",
+        "4294967295 would need 4,294,967,296 classes, the limit is 100,000",
     ),
     "label 2^64 - 1": (
         lambda at: arrays(at, np.array([0, 1, 2, 2**64 - 1], np.uint64)),
         "below 2\\^63, got 18446744073709551615",
     ),
     "label -1": (lambda at: arrays(at, [0, 1, 2, -1]), "from 0 on, got -1"),
-    "a pipe": (lambda at: pictures(at, "a.png", os.mkfifo), "a.png is called an image and is no file"),
+    "a pipe": (lambda at: pictures(at, "a.png", os.mkfifo), "a.png has the name of an image but is a pipe"),
     "a pipe in a class": (
         lambda at: pictures(at, "cat/a.png", os.mkfifo),
-        "cat/a.png is called an image and is no file",
+        "cat/a.png has the name of an image but is a pipe",
     ),
     "a device": (
         lambda at: pictures(at, "a.png", lambda path: path.symlink_to("/dev/zero")),
-        "a.png is called an image",
+        "a.png has the name of an image",
     ),
     "a device in a class": (
         lambda at: pictures(at, "cat/a.png", lambda path: path.symlink_to("/dev/zero")),
-        "cat/a.png is called an image",
+        "cat/a.png has the name of an image",
     ),
     "a link to nothing": (
         lambda at: pictures(at, "cat/a.png", lambda path: path.symlink_to("/none")),
         "a.png cannot be read",
     ),
-    "an archive of zeros": (lambda at: archive(at, 3000), "in memory; more than 100 times as many are refused"),
-    "an array without data": (liar, "is damaged: images.npy says it holds uint8"),
-    "a png of zeros": (lambda at: pictures(at, "a.png", png), "13000 × 13000 pixels, and 89,478,485 are the most"),
+    "an archive of zeros": (lambda at: archive(at, 3000), "in memory; more than 100 times the stored size is refused"),
+    "an array without data": (liar, "is damaged: images.npy does not have the size of its header, uint8"),
+    "a png of zeros": (lambda at: pictures(at, "a.png", png), "13000 × 13000 pixels, at most 89,478,485 are allowed"),
 }
 """How each is made, and what is said of it."""
 

@@ -43,7 +43,7 @@ def test_counts_give_what_the_resampled_scores_give(name, scores):
     metric, on_counts = METRICS[name], bootstrap._on_counts(METRICS[name])
     distinct = np.unique(np.concatenate(scores))
     x, y, bins = bootstrap._binned(*scores)
-    draws = bootstrap._Apart(*(side.size for side in scores))
+    draws = bootstrap._Separate(*(side.size for side in scores))
     inliers, outliers = draws.counts(x, y, bins, 25, *np.random.default_rng(3).spawn(2))
     drawn = Counts(*map(bootstrap._cumulative, (inliers, outliers)))
     assert (inliers.sum(1) == scores[0].size).all()
@@ -56,7 +56,7 @@ def test_counts_give_what_the_resampled_scores_give(name, scores):
 def test_resampled_counts_have_the_multinomial_mean_and_variance():
     x, y = np.array([50, 30, 20]), np.array([10, 0, 90])
     bins, rngs = (np.repeat(range(3), side) for side in (x, y)), np.random.default_rng(0).spawn(2)
-    for drawn, counts in zip(bootstrap._Apart(100, 100).counts(*bins, 3, 20_000, *rngs), (x, y), strict=True):
+    for drawn, counts in zip(bootstrap._Separate(100, 100).counts(*bins, 3, 20_000, *rngs), (x, y), strict=True):
         share = counts / 100
         assert drawn.mean(0) == pytest.approx(counts, abs=0.2)
         assert drawn.var(0) == pytest.approx(100 * share * (1 - share), rel=0.05, abs=1e-9)
@@ -170,7 +170,7 @@ def test_intervals_of_copies_are_as_wide_as_they_should_be(metric):
 
 @pytest.mark.parametrize("copied", [[0, 1], [0, 0, 1], [0, 1, 5], [-1, 0, 1]])
 def test_copies_must_be_of_inliers_that_are_there(copied):
-    with pytest.raises(ValueError, match="another of the 5 inliers for each of the 3 outliers"):
+    with pytest.raises(ValueError, match="3 different indices of the 5 inliers"):
         bootstrap_intervals({"auroc": auroc}, np.arange(5), np.arange(3), copied=copied)
 
 

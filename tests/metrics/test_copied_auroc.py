@@ -46,5 +46,5 @@ def test_copies_of_some_inliers_only() -> None:
 
 @pytest.mark.parametrize("places", [[0], [0, 5], [-1, 0]])
 def test_wrong_places(places: list[int]) -> None:
-    with pytest.raises(ValueError, match="places of outliers"):
+    with pytest.raises(ValueError, match="indices of inliers"):
         copied_auroc([1.0, 2, 3], [2.0, 3], places)

@@ -78,7 +78,7 @@ def test_members_are_trained_one_by_one() -> None:
 
 
 def test_an_ensemble_has_no_module_to_lend() -> None:
-    with pytest.raises(TypeError, match="an ensemble is a network already"):
+    with pytest.raises(TypeError, match="an ensemble is already a network"):
         Network(Ensemble([member(0), member(1)]), mean=0.5, std=0.5)
 
 
@@ -131,9 +131,9 @@ def test_one_that_reads_the_last_layer_says_that_there_is_none() -> None:
     [
         (lambda: [member(0)], ValueError, "at least 2 networks, got 1"),
         (lambda: [], ValueError, "at least 2 networks, got 0"),
-        (lambda: [member(0)] * 2, ValueError, "a network stands in the ensemble twice"),
+        (lambda: [member(0)] * 2, ValueError, "the same network occurs twice"),
         (lambda: [member(0), nn.Linear(2, 2)], TypeError, "got Linear; wrap"),
-        (lambda: [member(0), member(1, classes=5)], ValueError, r"as many classes, got \[4, 5\]"),
+        (lambda: [member(0), member(1, classes=5)], ValueError, r"same number of classes, got \[4, 5\]"),
     ],
 )
 def test_what_is_no_ensemble(members: object, error: type[Exception], words: str) -> None:

@@ -116,7 +116,9 @@ def test_an_ensemble_of_them_gives_the_features_side_by_side() -> None:
 
 
 def test_a_module_whose_output_are_no_features_is_said_so() -> None:
-    with pytest.raises(RuntimeError, match=r"a module without a head must give features \[B, D\], got shape \[2, 4, 6"):
+    with pytest.raises(
+        RuntimeError, match=r"a module without a head must return features \[B, D\], got shape \[2, 4, 6"
+    ):
         Network(nn.Conv2d(3, 4, 3), mean=0.5, std=0.5, head=False)(images(2))
 
 

@@ -98,7 +98,7 @@ def test_impossible_sizes_are_refused(wrong: dict[str, int]) -> None:
 
 
 def test_vit_tiny_needs_whole_patches() -> None:
-    with pytest.raises(ValueError, match="30 px into patches of 4; expected a multiple, such as side=28"):
+    with pytest.raises(ValueError, match="patch of 4 px, got 30; use side=28"):
         networks.create("vit_tiny", 10, 30)
 
 

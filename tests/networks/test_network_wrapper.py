@@ -158,7 +158,7 @@ class Ending(nn.Module):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Ending(lambda x: x.softmax(1)), r"no head found in Ending: .*body\.classifier.*name the layer.*head="),
+        (lambda: Ending(lambda x: x.softmax(1)), r"no head found in Ending: .*body\.classifier.*pass the layer.*head="),
         (lambda: Ending(lambda x: x.mul_(2)), r"no head found in Ending: .*body\.classifier"),
         (
             lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
@@ -166,10 +166,10 @@ class Ending(nn.Module):
         ),
         (
             lambda: nn.Sequential(nn.Conv2d(3, 4, 3)),
-            r"must give logits \[B, C\], got shape \[2, 4, 30, 30\] for two images",
+            r"must return logits \[B, C\], got shape \[2, 4, 30, 30\] for two images",
         ),
-        (lambda: Ending(lambda x: (x, x)), r"must give logits \[B, C\], got tuple"),
-        (lambda: Ending(lambda x: x * torch.nan), "gives NaN for a grey image; are its weights sound"),
+        (lambda: Ending(lambda x: (x, x)), r"must return logits \[B, C\], got tuple"),
+        (lambda: Ending(lambda x: x * torch.nan), "returns NaN for a gray image"),
         (
             lambda: nn.Sequential(nn.Flatten(), nn.Linear(7, 2)),
             r"could not be run on 3-channel images \(32 px: RuntimeError.*side=",
@@ -204,7 +204,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exceptio
 
 
 def test_mean_and_std_must_agree() -> None:
-    with pytest.raises(ValueError, match=r"as many numbers, got mean=\[0.5\] and std=\(1, 1, 1\)"):
+    with pytest.raises(ValueError, match=r"same number of values, got mean=\[0.5\] and std=\(1, 1, 1\)"):
         wrapped(lambda: nn.Sequential(nn.Flatten(), nn.Linear(1024, 5)), mean=[0.5], std=(1, 1, 1))
 
 
@@ -224,7 +224,9 @@ def test_a_head_that_does_not_run_or_gives_no_logits_is_said_so() -> None:
             logits: Tensor = self.head(self.patch_embed(x).flatten(2).transpose(1, 2))
             return logits.mean(1)
 
-    with pytest.raises(RuntimeError, match=r"the head 'head' gave shape \[3, 16, 5\] for 3 images, expected logits"):
+    with pytest.raises(
+        RuntimeError, match=r"the head 'head' returned shape \[3, 16, 5\] for 3 images, expected logits"
+    ):
         wrapped(PerToken, head="head")(images())
 
 
@@ -241,7 +243,7 @@ def test_a_block_that_gives_no_tensor_is_said_so() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(self.pair(x)[0])
 
-    with pytest.raises(TypeError, match="block 'pair' gives a tuple, expected a tensor"):
+    with pytest.raises(TypeError, match="block 'pair' returns a tuple, expected a tensor"):
         wrapped(Paired, blocks=["pair"])(images())
 
 
@@ -279,7 +281,7 @@ def test_grey_images_become_colors_and_one_number_serves_all_channels() -> None:
     network, grey = wrapped(Convolutional), images(3, 1)
     torch.testing.assert_close(network(grey).logits, network(grey.repeat(1, 3, 1, 1)).logits)
     assert wrapped(lambda: Convolutional(1)).mean.shape == (1, 1, 1, 1)
-    with pytest.raises(ValueError, match="takes 1-channel images, got 3 channels"):
+    with pytest.raises(ValueError, match="needs 1-channel images, got 3 channels"):
         wrapped(lambda: Convolutional(1))(images())
 
 

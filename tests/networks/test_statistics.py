@@ -160,7 +160,7 @@ def test_the_parts_that_a_large_output_is_read_in_do_not_show(monkeypatch: pytes
 @pytest.mark.parametrize("shape", [(3,), (2, 3, 4, 5, 6)])
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(
-        ValueError, match=r"a block must give \[B, C, H, W\], tokens \[B, T, C\] or \[B, C\], got shape"
+        ValueError, match=r"a block must return \[B, C, H, W\], tokens \[B, T, C\] or \[B, C\], got shape"
     ):
         by_place(torch.zeros(shape))
 

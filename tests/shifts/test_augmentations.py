@@ -49,7 +49,7 @@ def test_a_flip_of_a_wide_image() -> None:
 
 @pytest.mark.parametrize("name", ["rot90", "rot270"])
 def test_only_square_images_can_be_turned(name: str) -> None:
-    message = f"{name} keeps the shape of images, so it takes square ones, got 4 × 9 pixels; crop or resize them first"
+    message = f"{name} keeps the shape of images, so it needs square ones, got 4 × 9 pixels; crop or resize them first"
     with pytest.raises(ValueError, match=message):
         farout.shift(name)(pictures(2, 3, 4, 9))
 
@@ -160,7 +160,9 @@ def test_identities() -> None:
 
 @pytest.mark.parametrize("pad", [0, -0.1, 0.6, float("nan")])
 def test_bad_padding(pad: float) -> None:
-    with pytest.raises(ValueError, match=r"pad of random_crop must be a share of the side above 0, at most 0\.5, got"):
+    with pytest.raises(
+        ValueError, match=r"pad of random_crop must be a fraction of the side above 0, at most 0\.5, got"
+    ):
         farout.shift("random_crop", pad=pad)
     with pytest.raises(ValueError, match=r"padding of random_crop must be one of .*'reflect', 'zeros'.*, got 'mirror'"):
         farout.shift("random_crop", padding="mirror")

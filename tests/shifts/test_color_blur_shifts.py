@@ -9,7 +9,7 @@ from scipy import ndimage
 
 import farout
 from farout.shifts.kernels.gaussian import gaussian
-from farout.shifts.kernels.shuffling import shuffled
+from farout.shifts.kernels.shuffling import source_indices
 from farout.shifts.tables import TABLES
 from helpers import slow_corruptions as slow
 
@@ -85,7 +85,7 @@ def test_a_shuffle_by_hand() -> None:
     offsets = torch.zeros(1, 1, 2, 3, 3, dtype=torch.int64)
     offsets[0, 0, 1, 2] = torch.tensor([0, 0, -1])  # (4, 4) takes (4, 3), which no one has changed
     offsets[0, 0, 0, 1, 1] = -1  # (3, 3) takes (2, 3)
-    places = shuffled(offsets, 1, 5, 5)[0].numpy()
+    places = source_indices(offsets, 1, 5, 5)[0].numpy()
     expected = np.arange(25).reshape(5, 5)
     expected[4, 4], expected[3, 3] = 23, 13
     np.testing.assert_array_equal(places, expected)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import ndimage
 
-from farout.shifts.kernels.drops import BOX, EMBOSS, window
-from farout.shifts.kernels.gaussian import along, gaussian, gaussian_weights
+from farout.shifts.kernels.drops import BOX, EMBOSS, correlate_3x3
+from farout.shifts.kernels.gaussian import filter_along, gaussian, gaussian_weights
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.1, 6])
@@ -19,7 +19,7 @@ def test_gaussian(shape: tuple[int, ...], sigma: float, dtype: torch.dtype) -> N
         torch.rand(shape, dtype=dtype, generator=torch.Generator().manual_seed(0)),
         gaussian_weights(sigma),
     )
-    assert torch.equal(gaussian(images, sigma), along(along(images, weights, -2), weights, -1))
+    assert torch.equal(gaussian(images, sigma), filter_along(filter_along(images, weights, -2), weights, -1))
 
 
 def test_gaussian_of_images_that_lie_otherwise_in_memory() -> None:
@@ -33,4 +33,4 @@ def test_gaussian_of_images_that_lie_otherwise_in_memory() -> None:
 def test_window_mirrors_edges(kernel: tuple[tuple[int, ...], ...], shape: tuple[int, int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (3, *shape))
     expected = [ndimage.correlate(image, np.array(kernel), mode="mirror") for image in images]
-    np.testing.assert_array_equal(window(torch.from_numpy(images).float(), kernel).numpy(), np.stack(expected))
+    np.testing.assert_array_equal(correlate_3x3(torch.from_numpy(images).float(), kernel).numpy(), np.stack(expected))

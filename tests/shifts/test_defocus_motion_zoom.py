@@ -13,7 +13,7 @@ import farout
 from farout.shifts.kernels.disk import disk
 from farout.shifts.kernels.levels import NEARLY
 from farout.shifts.kernels.motion import motion_blur
-from farout.shifts.kernels.taps import correlate, mirrored, repeated
+from farout.shifts.kernels.taps import correlate, mirrored_indices, repeated_indices
 from farout.shifts.tables import TABLES, nearest_size
 from helpers import slow_blurs as slow
 from helpers.slow_corruptions import cut
@@ -80,8 +80,8 @@ def test_small_disks_are_a_gaussian_a_plus_and_a_box() -> None:
 @pytest.mark.parametrize(("side", "far"), [(1, 0), (1, 3), (2, 5), (5, 4), (5, 13), (32, 8)])
 def test_edges_are_mirrored_and_repeated_as_numpy_pads(side: int, far: int) -> None:
     line = np.arange(side)
-    np.testing.assert_array_equal(mirrored(side, far), np.pad(line, far, mode="reflect"))
-    np.testing.assert_array_equal(repeated(side, far), np.pad(line, far, mode="edge"))
+    np.testing.assert_array_equal(mirrored_indices(side, far), np.pad(line, far, mode="reflect"))
+    np.testing.assert_array_equal(repeated_indices(side, far), np.pad(line, far, mode="edge"))
 
 
 def test_a_filter_is_that_of_scipy() -> None:

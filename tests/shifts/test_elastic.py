@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 import farout
-from farout.shifts.kernels.gaussian import cut_off, gaussian_matrix
-from farout.shifts.kernels.warping import inverse_maps, mixed, warp
+from farout.shifts.kernels.gaussian import gaussian_matrix, truncation_radius
+from farout.shifts.kernels.warping import banded_product, inverse_maps, warp
 from farout.shifts.tables import TABLES
 
 Array = NDArray[Any]
@@ -132,7 +132,9 @@ def test_smoothing_is_the_gaussian_filter_of_scipy(side: int, sigma: float) -> N
     matrix = gaussian_matrix(side, sigma)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-8)
     np.testing.assert_allclose(matrix @ rows, expected, atol=1e-6)
-    np.testing.assert_allclose(mixed(matrix, rows.astype(np.float32), cut_off(sigma)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        banded_product(matrix, rows.astype(np.float32), truncation_radius(sigma)), expected, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("severity", range(1, 6))

@@ -215,7 +215,7 @@ def spectral_slope(images: np.ndarray) -> float:
 def test_frost_has_the_statistics_of_photographs(side: int, count: int, number: int) -> None:
     """Tolerances: four errors of the mean; of the rest what a sheet may be off by (its own draw, cut at white)."""
     mean, std, slope, correlation = STATISTICS[side][number]
-    found = crops(frost_procedural.procedural(side, side), number, side, count)
+    found = crops(frost_procedural.build_sheets(side, side), number, side, count)
     of_crops = found.mean((2, 3))
     assert of_crops.mean(0) == pytest.approx(mean, abs=4 * 12 / count**0.5)
     assert np.sqrt(found.var((2, 3)).mean(0)) == pytest.approx([std] * 3, rel=0.06)
@@ -248,7 +248,7 @@ def test_every_texture_as_often_as_it_should_be() -> None:
 def test_frost_given_its_place(severity: int, shape: tuple[int, ...]) -> None:
     frost, (_, height, width) = farout.shift("frost", severity=severity), shape
     images, params = pictures(3, shape), drawn(frost, 3, shape)
-    sheets = frost_procedural.procedural(height, width)
+    sheets = frost_procedural.build_sheets(height, width)
     image_weight, frost_weight, _ = row("frost", severity, shape)
     expected = []
     for i, image in enumerate(hwc(images)):
@@ -264,7 +264,7 @@ def test_frost_given_its_place(severity: int, shape: tuple[int, ...]) -> None:
 
 def test_frost_goes_on_beyond_its_edge() -> None:
     """The last rows and columns repeat the first, so that a crop may begin at each of 256² places."""
-    levels = frost_procedural.procedural(32, 40).levels
+    levels = frost_procedural.build_sheets(32, 40).levels
     assert levels.shape == (4, 3, 256 + 31, 256 + 39)
     assert torch.equal(levels[:, :, 256:], levels[:, :, :31])
     assert torch.equal(levels[..., 256:], levels[..., :39])
@@ -361,7 +361,10 @@ def test_labels_say_what_the_frost_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda folder: str(folder), "frost_dir: there is no folder .*; give one with photographs of frost, or None"),
+        (
+            lambda folder: str(folder),
+            "frost_dir: there is no folder .*; expected one with photographs of frost, or None",
+        ),
         (lambda folder: save(folder), "frost_dir: .* has no images; expected photographs of frost in files ending in"),
     ],
 )

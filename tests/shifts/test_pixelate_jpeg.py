@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import farout
-from farout.shifts.kernels.boxes import boxes, nearest
+from farout.shifts.kernels.boxes import box_bounds, nearest_indices
 from farout.shifts.tables import TABLES, constants
 
 Array = NDArray[Any]
@@ -67,10 +67,10 @@ def test_boxes_of_all_sides_are_pillows(share: float) -> None:
         smaller = max(1, int(side * share))
         levels = rng.integers(0, 256, (4, side))
         expected = Image.fromarray(levels.astype(np.uint8)).resize((smaller, 4), Image.Resampling.BOX)
-        sums = np.stack([levels[:, first:last].sum(1) * weight for first, last, weight in boxes(side, smaller)], 1)
+        sums = np.stack([levels[:, first:last].sum(1) * weight for first, last, weight in box_bounds(side, smaller)], 1)
         np.testing.assert_array_equal((sums + 2**21) >> 22, np.asarray(expected))
         large = np.asarray(expected.resize((side, 4), Image.Resampling.BOX))
-        np.testing.assert_array_equal(np.asarray(expected)[:, nearest(side, smaller)], large)
+        np.testing.assert_array_equal(np.asarray(expected)[:, nearest_indices(side, smaller)], large)
 
 
 def test_pixelate_by_hand() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from farout.core import ImageSet
 from farout.data import download
 from farout.data.catalog import DATASETS
-from farout.data.splits import divide, official
+from farout.data.splits import official_split, select_split
 from farout.networks import Network
 from farout.networks.timm_bridge import PREFIX, load_timm
 from farout.protocols import plan
@@ -37,10 +37,10 @@ def few(name: str) -> Any:
     """A stand-in for a set that would be fetched: a few images of each of ten classes."""
 
     def make(split: str = "test", **options: Any) -> ImageSet:
-        count, side = (400 if official(split, name) == "train" else 20), SIDES.get(name, 32)
+        count, side = (400 if official_split(split, name) == "train" else 20), SIDES.get(name, 32)
         pixels = np.broadcast_to(np.arange(count).astype(np.uint8)[:, None, None, None], (count, side, side, 3))
         images = ImageSet.from_arrays(pixels, np.arange(count) % 10, name=name)
-        return divide(images, split)
+        return select_split(images, split)
 
     return make
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from farout import ImageSet, Network
-from farout.data.splits import divide, official
+from farout.data.splits import official_split, select_split
 from farout.networks import create
 from farout.study.spec import DataSpec, NetworkSpec, ProtocolSpec, StudySpec, TrainSpec
 
@@ -331,13 +331,13 @@ def few(name: str, classes: int, side: int, kinds: int = 1) -> Any:
     """A stand-in for a set that would be fetched: ten training images of every class, two for every kind to test."""
 
     def make(split: str = "test", **options: Any) -> ImageSet:
-        part = official(split, name)
+        part = official_split(split, name)
         labels = np.arange(classes).repeat(2 * kinds if part == "test" else 10)
         pixels = np.random.default_rng([len(labels), classes]).integers(0, 256, (len(labels), side, side, 3), np.uint8)
         images = ImageSet.from_arrays(pixels, labels, name=name)
         if kinds > 1:
             images.attributes = {"outlier": np.arange(len(labels)) % 2 if part == "test" else 0 * labels}
-        return divide(images, split)
+        return select_split(images, split)
 
     return make
 

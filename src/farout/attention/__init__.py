@@ -1,4 +1,4 @@
-"""Where a network looks: Grad-CAM, the similarity of two maps, and how far an attack moves the attention."""
+"""Attention of a network: Grad-CAM maps, their similarity (SSIM), and their shift by an attack."""
 
 from farout.attention.grad_cam import grad_cam
 from farout.attention.shift import AttentionShift, attention_shift

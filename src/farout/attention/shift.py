@@ -1,4 +1,4 @@
-"""How far an attack moves a network's attention."""
+"""Shift of a network's attention by an attack."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from farout.networks.network import Network
 
 
 class AttentionShift(NamedTuple):
-    """Two batches of maps and how they differ, image by image."""
+    """Two batches of maps and their distances, image by image."""
 
-    l2: Tensor  # [B] float64, 0 where the maps are the same, at most 1
-    ssim: Tensor  # [B] float64, 1 where the maps are the same
+    l2: Tensor  # [B] float64, 0 for equal maps, at most 1
+    ssim: Tensor  # [B] float64, 1 for equal maps
     before: Tensor  # [B, H, W] in [0, 1], of the benign images
     after: Tensor  # [B, H, W] in [0, 1], of the attacked ones
 
 
 def attention_shift(network: Network, benign: Tensor, attacked: Tensor, *, layer: str | None = None) -> AttentionShift:
-    """The Grad-CAM maps of images before and after an attack, their mean squared difference and their similarity.
+    """Return Grad-CAM maps of images before and after an attack, their mean squared difference and their SSIM.
 
-    Each map is for the class predicted on that image. Lorenz et al. 2024, section 4.2: high L2 and low SSIM tell of
-    another attention, high L2 and high SSIM of one that moved, low L2 and high SSIM of the same.
+    Each map is for the class predicted on that image. Lorenz et al. 2024, section 4.2: high L2 and low SSIM mean a
+    different attention, high L2 and high SSIM a displaced one, low L2 and high SSIM the same.
     """
     if benign.shape != attacked.shape:
         raise ValueError(
-            f"expected as many attacked images as benign ones, of one size, "
+            f"expected the same number and size of benign and attacked images, "
             f"got shapes {list(benign.shape)} and {list(attacked.shape)}"
         )
     before, after = (grad_cam(network, images, layer=layer) for images in (benign, attacked))

@@ -1,4 +1,4 @@
-"""The layer Grad-CAM reads: its output is taken from a forward pass."""
+"""Capture of a layer's output in a forward pass, for Grad-CAM."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from farout.networks.network import Network
 from farout.registry import unknown
 
 NORMS = (nn.LayerNorm, nn.RMSNorm)
-"""What stands before a transformer's attention."""
+"""Normalization layers before a transformer's attention."""
 
 
 class Tap:
-    """While `open`, forward passes of this thread leave the output of one layer in `output`.
+    """Forward hooks that, while `open`, store the output of one layer in `output` (passes of this thread only).
 
-    A named layer: its output. Else the last block whose output has more than one place (32 px leave a VGG's last
-    block a single pixel); and if that gives tokens with others before the patches, such as a class token, what its
-    attention reads: the output of the norm that takes the block's input. Where the head reads the class token alone,
-    the patches after the last attention have no gradient; pytorch-grad-cam recommends this norm too
-    (`blocks[-1].norm1`).
+    The layer is the named one, else the last block whose output has more than one position (at 32 px, a VGG's last
+    block has a single pixel). If that block returns tokens with a prefix, such as a class token, it is the norm that
+    reads the block's input, before the attention: if the head reads only the class token, the patches after the last
+    attention have no gradient. pytorch-grad-cam recommends this norm too (`blocks[-1].norm1`).
 
-    The layer's output is replaced by a copy, since a layer that follows may work in place.
+    The layer's output is replaced by a copy, since a later layer may work in place.
     """
 
-    def __init__(self, network: Network, layer: str | None, seen: Size) -> None:
-        self.module, self.layer, self.seen = network.module, layer, seen
+    def __init__(self, network: Network, layer: str | None, input_size: Size) -> None:
+        self.module, self.layer, self.input_size = network.module, layer, input_size
         self.output: Tensor | None = None
         self.name = layer or ""
         self._blocks = () if layer else _blocks(network)
@@ -41,7 +40,7 @@ class Tap:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """While this lasts, the hooks are there."""
+        """Register the hooks for the duration of the block."""
         hooks = self._hook_layer(self.layer) if self.layer else []
         for name in self._blocks:
             hooks += self._hook_block(name)
@@ -51,18 +50,20 @@ class Tap:
             for hook in hooks:
                 hook.remove()
 
-    def taken(self) -> Tensor:
-        """The output of the layer; an error where the pass gave none."""
+    def captured(self) -> Tensor:
+        """Return the output of the layer; raise an error if the pass did not produce it."""
         if self.output is not None:
             return self.output
         if self.layer:
-            raise RuntimeError(f"the layer {self.layer!r} did not run in this forward pass; name another")
+            raise RuntimeError(f"the layer {self.layer!r} did not run in this forward pass; pass another layer=")
         if self.name:
             raise ValueError(
-                f"block {self.name!r} gives a class token, and no norm in it reads its input, so that it is not known "
-                "where its patches still count; name the norm before the last attention with layer="
+                f"block {self.name!r} returns a class token, and none of its norms reads its input, so the layer is "
+                "unknown; pass the name of the norm before the last attention as layer="
             )
-        raise ValueError("none of the blocks gives a map of more than one place; name a layer that does with layer=")
+        raise ValueError(
+            "no block returns a map with more than one position; pass the name of a layer that does as layer="
+        )
 
     def _hook_layer(self, layer: str) -> list[RemovableHandle]:
         parts = dict(self.module.named_modules())
@@ -85,7 +86,7 @@ class Tap:
         def enter(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
             if get_ident() != self._thread or not inputs or not isinstance(inputs[0], Tensor):
                 return None
-            tokens = self._has_prefix(inputs[0])  # then the norm will be read, and what ran before needs no gradients
+            tokens = self._has_prefix(inputs[0])  # then the norm is used, and earlier layers need no gradients
             self._input, self._normed = inputs[0].detach() if tokens else inputs[0], None
             return (self._input, *inputs[1:])
 
@@ -96,7 +97,7 @@ class Tap:
             return self._normed.clone()
 
         def leave(_module: nn.Module, _inputs: Any, output: Any) -> Tensor | None:
-            if get_ident() != self._thread or not is_map(output, self.module, self.seen):
+            if get_ident() != self._thread or not is_map(output, self.module, self.input_size):
                 return None
             self.name = name
             if self._has_prefix(output):
@@ -118,9 +119,9 @@ def _leaf(output: Tensor) -> Tensor:
 
 
 def _blocks(network: Network) -> tuple[str, ...]:
-    """The network's blocks; of one that names none, since its maps are channels-last, the stages timm names."""
+    """Return the names of the network's blocks, else (channels-last networks) timm's stages."""
     stages = getattr(network.module, "feature_info", ())
     blocks = network.block_names or tuple(stage["module"] for stage in stages)
     if not blocks:
-        raise ValueError(f"{type(network.module).__name__} names no blocks; name the layer to look at with layer=")
+        raise ValueError(f"{type(network.module).__name__} names no blocks; pass the name of a layer as layer=")
     return blocks

@@ -75,13 +75,12 @@ def render(
 
     Example: farout render shapes --out shapes64 --split test/id --side 64
     """
-    from farout.data.shapes_chars import OUTLIER_SPLITS
-    from farout.data.shapes_chars import drawn as make
+    from farout.data.shapes_chars import OUTLIER_SPLITS, load_drawn
     from farout.data.writing.render import export
     from farout.progress import shown, task
 
     splits = list(dict.fromkeys(split or ["train", "val", "test/id", *OUTLIER_SPLITS]))
-    sets = {each: make(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits}
+    sets = {each: load_drawn(name.value, each, seed=seed, side=side, font=font, limit=limit) for each in splits}
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -154,11 +153,11 @@ def corrupt(
     from farout.data.writing import realistic
     from farout.data.writing.layout import common_label
     from farout.progress import shown
-    from farout.shifts.choosing import choose
+    from farout.shifts.choosing import select_shifts
     from farout.shifts.corruption import SEVERITIES
 
     chosen = kind.value if kind else None if shift else "all"
-    shifts = choose(chosen, shift or [], severity or SEVERITIES, frost_dir)
+    shifts = select_shifts(chosen, shift or [], severity or SEVERITIES, frost_dir)
     options = settings(option, "--option") | ({} if side is None else {"side": side})
     with shown(quiet) as listener:
         source = farout.load(images, split, limit=limit, **options)

@@ -1,4 +1,4 @@
-"""Where images come from: named sets, .npz files, folders, and sets drawn on the spot."""
+"""Image sets: downloaded sets by name, array files, folders of images, and rendered sets (SHAPES, CHARS, toy)."""
 
 from farout.data.arrays import ArraySet, read_npz
 from farout.data.catalog import DATASETS, load, names, outlier_splits

@@ -1,4 +1,4 @@
-"""Reading and unpacking archives without ever leaving their folder."""
+"""Unpack archives; members that would land outside the target folder are refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from farout.progress import track
 
 
 class UnsafeArchive(ValueError):
-    """An archive with a member that would land outside its folder, or that is neither file nor folder."""
+    """Archive with a member that would land outside its folder, or that is neither file nor folder."""
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack a .zip or .tar.* into `folder`, unless that has been done; `folder` appears whole or not at all."""
+    """Unpack a .zip or .tar.* into `folder` unless it exists; `folder` appears complete or not at all."""
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -28,13 +28,13 @@ def unpack(archive: Path, folder: Path) -> Path:
         try:
             whole.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was faster
+            if not folder.is_dir():  # if it exists, another process has unpacked it first
                 raise
     return folder
 
 
-def tar_members(archive: Path, wanted: Iterable[str]) -> dict[str, bytes]:
-    """The contents of these members of a .tar.*, read in one pass."""
+def read_tar_members(archive: Path, wanted: Iterable[str]) -> dict[str, bytes]:
+    """Return the contents of these members of a .tar.* by name, read in one pass."""
     wanted, found = set(wanted), {}
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -67,7 +67,7 @@ def _unzip(archive: Path, folder: Path) -> None:
 
 
 def check_name(name: str, archive: Path) -> None:
-    """Refuse absolute names and names that climb out, in either system's spelling."""
+    """Raise an error for absolute names and names with "..", as POSIX or as Windows paths."""
     for path in (PurePosixPath(name), PureWindowsPath(name)):
         if path.is_absolute() or path.anchor or ".." in path.parts:
             raise UnsafeArchive(f"{archive}: member {name!r} would land outside the folder; refused")

@@ -1,15 +1,15 @@
-"""The small classic sets: downloaded once, read whole into memory."""
+"""Small named sets (CIFAR, SVHN, MNIST, …): downloaded once, held in memory."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from farout.core import ImageSet
-from farout.data.archives import tar_members
+from farout.data.archives import read_tar_members
 from farout.data.arrays import ArraySet
-from farout.data.download import expect, fetch
-from farout.data.formats import cifar_records, read_idx, read_svhn
-from farout.data.splits import divide, official
+from farout.data.download import announce_files, fetch
+from farout.data.formats import parse_cifar_records, read_idx, read_svhn
+from farout.data.splits import official_split, select_split
 
 _DIGITS = tuple("0123456789")
 _CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
@@ -18,15 +18,15 @@ _CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Sh
 def cifar10(split: str = "test") -> ImageSet:
     """CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 color images of 32 px, 10 classes.
 
-    Splits as in `farout.data.splits.divide`: "train" (45,000), "val" (5,000), "train+val", "test".
+    Splits as in `farout.data.splits.select_split`: "train" (45,000), "val" (5,000), "train+val", "test".
     """
     train = [f"data_batch_{number}" for number in range(1, 6)]
-    parts = train if official(split, "cifar10") == "train" else ["test_batch"]
+    parts = train if official_split(split, "cifar10") == "train" else ["test_batch"]
     folder, names = "cifar-10-batches-bin/", "cifar-10-batches-bin/batches.meta.txt"
     files = [f"{folder}{part}.bin" for part in parts]
-    content = tar_members(fetch("cifar10/cifar-10-binary.tar.gz"), [*files, names])
-    images, labels = cifar_records(b"".join(content[file] for file in files), 1, "cifar10")
-    return divide(ArraySet(images, labels[:, 0], name="cifar10", classes=_lines(content[names])), split)
+    content = read_tar_members(fetch("cifar10/cifar-10-binary.tar.gz"), [*files, names])
+    images, labels = parse_cifar_records(b"".join(content[file] for file in files), 1, "cifar10")
+    return select_split(ArraySet(images, labels[:, 0], name="cifar10", classes=_lines(content[names])), split)
 
 
 def cifar100(split: str = "test", *, coarse: bool = False) -> ImageSet:
@@ -34,12 +34,12 @@ def cifar100(split: str = "test", *, coarse: bool = False) -> ImageSet:
 
     Splits as in `cifar10`; "val" is the same with both kinds of labels, a tenth of each of the 100 classes.
     """
-    file = f"cifar-100-binary/{official(split, 'cifar100')}.bin"
+    file = f"cifar-100-binary/{official_split(split, 'cifar100')}.bin"
     names = f"cifar-100-binary/{'coarse' if coarse else 'fine'}_label_names.txt"
-    content = tar_members(fetch("cifar100/cifar-100-binary.tar.gz"), [file, names])
-    images, labels = cifar_records(content[file], 2, "cifar100")
+    content = read_tar_members(fetch("cifar100/cifar-100-binary.tar.gz"), [file, names])
+    images, labels = parse_cifar_records(content[file], 2, "cifar100")
     named = ArraySet(images, labels[:, 0 if coarse else 1], name="cifar100", classes=_lines(content[names]))
-    return divide(named, split, strata=labels[:, 1].astype(np.int64))
+    return select_split(named, split, strata=labels[:, 1].astype(np.int64))
 
 
 def svhn(split: str = "test") -> ImageSet:
@@ -47,8 +47,8 @@ def svhn(split: str = "test") -> ImageSet:
 
     Splits as in `cifar10`; the "extra" images are not used.
     """
-    images, labels = read_svhn(fetch(f"svhn/{official(split, 'svhn')}_32x32.mat"))
-    return divide(ArraySet(images, labels, name="svhn", classes=_DIGITS), split)
+    images, labels = read_svhn(fetch(f"svhn/{official_split(split, 'svhn')}_32x32.mat"))
+    return select_split(ArraySet(images, labels, name="svhn", classes=_DIGITS), split)
 
 
 def mnist(split: str = "test") -> ImageSet:
@@ -62,11 +62,11 @@ def fashion_mnist(split: str = "test") -> ImageSet:
 
 
 def _idx(name: str, split: str, classes: tuple[str, ...]) -> ImageSet:
-    prefix = "t10k" if official(split, name) == "test" else "train"
+    prefix = "t10k" if official_split(split, name) == "test" else "train"
     files = [f"{name}/{prefix}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
-    expect(*files)
+    announce_files(*files)
     images, labels = (read_idx(fetch(file)) for file in files)
-    return divide(ArraySet(images, labels, name=name, classes=classes), split)
+    return select_split(ArraySet(images, labels, name=name, classes=classes), split)
 
 
 def _lines(text: bytes) -> tuple[str, ...]:

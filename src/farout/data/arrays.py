@@ -1,4 +1,4 @@
-"""Images held in arrays, in memory or memory-mapped."""
+"""Image sets over arrays, in memory or memory-mapped, and the reader of .npz files."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from farout.identity import digest_arrays
 from farout.tensors import places
 
 MOST_CLASSES = 100_000
-"""Classes of a set: a label is the place of its class, and every class has a name."""
+"""Maximum number of classes of a set; larger labels are most likely not class indices."""
 _ALWAYS_FINE, _EXPANSION = 1 << 30, 100
-"""An array in an .npz file may have so many bytes; a larger one at most so many times those it takes in the file."""
+"""Bytes that an array of an .npz file may always have; maximum ratio of unpacked to stored bytes of a larger one."""
 OUTLIER = "outlier"
-"""The attribute of images that are outliers to their own class, as defective ones are."""
-KNOWN = ("severity", "clean_correct", "success", OUTLIER)
-"""Arrays of files that tell something of every image."""
+"""Attribute that is 1 for images that are outliers to their own class, such as defective parts, and 0 for others."""
+ATTRIBUTE_ARRAYS = ("severity", "clean_correct", "success", OUTLIER)
+"""Arrays of an .npz file that are read as attributes of the images."""
 
 
 class ArraySet(ImageSet):
-    """Images from an array: uint8 NHWC or NHW, or float NCHW in [0, 1].
+    """Image set over an array: uint8 NHWC or NHW, or float NCHW in [0, 1].
 
-    known: what else is known of every image, as whole numbers: the `severity` of its corruption, the `success` of an
-    attack on it.
+    attributes: one integer per image, such as the `severity` of a corruption or the `success` of
+    an attack.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ArraySet(ImageSet):
         *,
         name: str = "arrays",
         classes: tuple[str, ...] = (),
-        known: Mapping[str, ArrayLike | None] = MappingProxyType({}),
+        attributes: Mapping[str, ArrayLike | None] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
@@ -52,7 +52,7 @@ class ArraySet(ImageSet):
         self.classes = classes or _numbered(self.labels)
         self.attributes = {
             key: _counts(values, len(self._images), f"{name}: {key}")
-            for key, values in known.items()
+            for key, values in attributes.items()
             if values is not None
         }
 
@@ -68,22 +68,22 @@ class ArraySet(ImageSet):
 
 
 def as_floats(images: NDArray[Any]) -> Tensor:
-    """Images as float32 in [0, 1]; 8-bit values are divided by 255.
+    """Return images as float32 in [0, 1]; 8-bit values are divided by 255.
 
-    By numpy: torch would wake all its threads for it, which takes a hundred times as long where cores are shared.
+    This is done by numpy: torch would use all its threads, which takes a hundred times as long on shared cores.
     """
     scale = 255 if images.dtype == np.uint8 else 1
     return torch.from_numpy(np.ascontiguousarray(np.divide(images, np.float32(scale), dtype=np.float32)))
 
 
 def as_bytes(images: Tensor) -> NDArray[np.uint8]:
-    """Images [B, C, H, W] in [0, 1] as uint8 [B, H, W, C], to the nearest value."""
+    """Return images [B, C, H, W] in [0, 1] as uint8 [B, H, W, C], rounded."""
     pixels = images.mul(255).round_().clamp_(0, 255).byte()
     return np.ascontiguousarray(pixels.permute(0, 2, 3, 1).cpu().numpy())
 
 
-def npz_names(path: Path) -> list[str]:
-    """The names of the arrays in an .npz file; none where it is no such file."""
+def list_npz_arrays(path: Path) -> list[str]:
+    """Return the names of the arrays in an .npz file; an empty list for any other file."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return list(file)
@@ -92,7 +92,7 @@ def npz_names(path: Path) -> list[str]:
 
 
 def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
-    """A set from an .npz file with `images`, `labels` and what else is `KNOWN`, or `{split}_images` and so on."""
+    """Return the set in an .npz file: arrays `images`, `labels` and `ATTRIBUTE_ARRAYS`, or `{split}_images` …."""
     try:
         return _read_npz(path, split, name or path.stem)
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, TypeError) as error:
@@ -107,40 +107,42 @@ def _read_npz(path: Path, split: str, name: str) -> ArraySet:
                 f"{path} has the arrays {', '.join(file) or 'none'}; expected 'images' (and 'labels'), "
                 f"or '{split}_images' (and '{split}_labels')"
             )
-        for what in ("images", "labels", *KNOWN):
+        for what in ("images", "labels", *ATTRIBUTE_ARRAYS):
             if f"{prefix}{what}" in file:
                 _check_member(archive, f"{prefix}{what}.npy", path)
         images, labels = (file.get(f"{prefix}{what}") for what in ("images", "labels"))
-        return ArraySet(images, labels, name=name, known={what: file.get(f"{prefix}{what}") for what in KNOWN})
+        return ArraySet(
+            images, labels, name=name, attributes={what: file.get(f"{prefix}{what}") for what in ATTRIBUTE_ARRAYS}
+        )
 
 
 def _check_member(archive: zipfile.ZipFile, member: str, path: Path) -> None:
-    """An error, before any memory is asked for, where an array is not as large as it says, or grows out of nothing."""
+    """Raise an error, before memory is allocated, for a wrong array size or an extreme compression ratio."""
     about = archive.getinfo(member)
     if about.file_size > max(_ALWAYS_FINE, _EXPANSION * about.compress_size):
         raise ValueError(
             f"{path}: {member} takes {about.compress_size:,} bytes in the file and {about.file_size:,} in memory; more "
-            f"than {_EXPANSION} times as many are refused: write it again with numpy.savez, which does not compress"
+            f"than {_EXPANSION} times the stored size is refused: write it with numpy.savez, which does not compress"
         )
     with archive.open(about) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
         if math.prod(shape) * dtype.itemsize != about.file_size - file.tell():
-            raise ValueError(f"{path} is damaged: {member} says it holds {dtype} {list(shape)}, and does not")
+            raise ValueError(f"{path} is damaged: {member} does not have the size of its header, {dtype} {list(shape)}")
 
 
 def _as_nchw(images: NDArray[Any], name: str) -> NDArray[Any]:
-    """The array as NCHW (a view where possible), checked."""
+    """Return the array as NCHW (a view if possible); raise an error if shape, type or values do not fit."""
     if images.dtype == np.uint8 and (images.ndim == 3 or (images.ndim == 4 and images.shape[3] in (1, 3))):
         nchw = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
     elif np.issubdtype(images.dtype, np.floating) and images.ndim == 4 and images.shape[1] in (1, 3):
         nchw = images
         if images.size and not (images.min() >= 0 and images.max() <= 1):  # false for NaN too
-            known = images[~np.isnan(images)]
-            span = f"values from {known.min():.4g} to {known.max():.4g}" if known.size else "nothing else"
+            numbers = images[~np.isnan(images)]
+            span = f"values from {numbers.min():.4g} to {numbers.max():.4g}" if numbers.size else "no other values"
             raise ValueError(
-                f"{name}: float images must lie in [0, 1], got {images.size - known.size:,} NaN and {span}; divide "
+                f"{name}: float images must lie in [0, 1], got {images.size - numbers.size:,} NaN and {span}; divide "
                 "0..255 images by 255"
             )
     else:
@@ -169,7 +171,7 @@ def _labels(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
     labels = _counts(values, total, what)
     if labels.size and labels.max() >= MOST_CLASSES:
         raise ValueError(
-            f"{what}: {labels.max()} would make {int(labels.max()) + 1:,} classes, and {MOST_CLASSES:,} are the most; "
+            f"{what}: {labels.max()} would need {int(labels.max()) + 1:,} classes, the limit is {MOST_CLASSES:,}; "
             "number the classes from 0 on: numpy.unique(labels, return_inverse=True)[1]"
         )
     return labels

@@ -1,4 +1,4 @@
-"""Fetching the files of `farout.data.urls`, once, with their checksums verified."""
+"""Download the files of `farout.data.urls` once into the cache folder and verify their checksums."""
 
 from __future__ import annotations
 
@@ -21,74 +21,74 @@ pooch.get_logger().setLevel("WARNING")
 
 
 class DownloadError(OSError):
-    """A file that could not be had from any of its addresses."""
+    """Error for a file that could not be downloaded from any of its addresses."""
 
 
 class NotDownloaded(DownloadError):
-    """A file that is not there, while nothing may be downloaded."""
+    """Error for a file that is missing within `offline`."""
 
 
-_absent: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
-"""While nothing may be downloaded: what was asked for and is not there, with where it would come from."""
+_missing: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
+"""Within `offline`: the missing files that were requested, with their addresses."""
 
 
 @contextmanager
 def offline() -> Iterator[dict[str, str]]:
-    """Download nothing within the block: what is not there raises `NotDownloaded`, and is added to what is yielded."""
-    absent: dict[str, str] = {}
-    token = _absent.set(absent)
+    """Forbid downloads within the block: a missing file raises `NotDownloaded` and is added to the yielded dict."""
+    missing: dict[str, str] = {}
+    token = _missing.set(missing)
     try:
-        yield absent
+        yield missing
     finally:
-        _absent.reset(token)
+        _missing.reset(token)
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: `$FAROUT_DATA`, else the user's cache folder."""
+    """Return the folder of downloads: `$FAROUT_DATA`, else the user's cache folder."""
     return Path(os.environ.get("FAROUT_DATA") or pooch.os_cache("farout"))
 
 
 def fetch(key: str) -> Path:
-    """The file `key` of `SOURCES`, from the cache folder or downloaded into it.
+    """Return the path of the file `key` of `SOURCES` in the cache folder; download it if it is missing.
 
-    It appears there whole and verified, or not at all.
+    The file appears there complete and verified, or not at all.
     """
     path, failures = cache_folder() / key, []
-    if _absent.get() is not None:
-        expect(key)
+    if _missing.get() is not None:
+        announce_files(key)
         return path
     for url in SOURCES[key].urls:
         try:
             return _retrieve(url, SOURCES[key].checksum, path)
         except (OSError, ValueError) as error:
             if (refusal := getattr(error, "response", None)) is not None:
-                refusal.close()  # else its socket stays open until it is collected
+                refusal.close()  # else its socket stays open until garbage collection
             failures.append((url, error))
     raise DownloadError(_advice(key, path, failures))
 
 
-def expect(*keys: str) -> None:
-    """Announce files of `SOURCES` that will be fetched, so that all of them are told where nothing is downloaded."""
-    expect_from({key: SOURCES[key].urls[0] for key in keys if not _verified(key)})
+def announce_files(*keys: str) -> None:
+    """Announce all files of `SOURCES` that will be fetched: within `offline`, record the missing ones and raise."""
+    announce_downloads({key: SOURCES[key].urls[0] for key in keys if not _is_verified(key)})
 
 
-def expect_from(absent: dict[str, str]) -> None:
-    """Announce what will be downloaded from anywhere, by name with its address: an error within `offline`."""
-    told = _absent.get()
-    if told is not None and absent:
-        told |= absent
-        raise NotDownloaded(f"not downloaded yet: {', '.join(absent)}")
+def announce_downloads(missing: dict[str, str]) -> None:
+    """Announce other downloads, name -> address: within `offline`, record them and raise an error."""
+    recorded = _missing.get()
+    if recorded is not None and missing:
+        recorded |= missing
+        raise NotDownloaded(f"not downloaded yet: {', '.join(missing)}")
 
 
-def _verified(key: str) -> bool:
-    """Is the file there, with its checksum? Looked at where nothing is downloaded only: `fetch` sees for itself."""
+def _is_verified(key: str) -> bool:
+    """Return True if the file has its checksum. Outside `offline` always True, since `fetch` verifies the file."""
     algorithm, checksum = SOURCES[key].checksum.split(":")
     path = cache_folder() / key
-    return _absent.get() is None or (path.is_file() and pooch.file_hash(str(path), alg=algorithm) == checksum)
+    return _missing.get() is None or (path.is_file() and pooch.file_hash(str(path), alg=algorithm) == checksum)
 
 
 def _retrieve(url: str, checksum: str, path: Path) -> Path:
-    once = {"Connection": "close"}  # else the socket stays open until it is collected
+    once = {"Connection": "close"}  # else the socket stays open until garbage collection
     with shown(patience=PATIENCE) as listener:
         counter: Any = _Counter(listener, f"downloading {path.name}")
         downloader = pooch.HTTPDownloader(progressbar=counter, chunk_size=_CHUNK, timeout=_TIMEOUT, headers=once)
@@ -126,19 +126,19 @@ class _Counter:
 
 
 def _advice(key: str, path: Path, failures: Sequence[tuple[str, Exception]]) -> str:
-    """What was tried, why it failed, and what to do by hand."""
+    """Return an error text: the addresses tried, why each failed, and how to place the file by hand."""
     tried = "\n".join(f"  {url}\n    {_reason(error)}" for url, error in failures)
     algorithm, checksum = SOURCES[key].checksum.split(":")
     found = pooch.file_hash(str(path), alg=algorithm) if path.exists() else None
-    other = f"\nThe file that lies there now is another one: its {algorithm} is {found}." if found else ""
+    other = f"\nThe file at that path is a different one: its {algorithm} is {found}." if found else ""
     return (
         f"cannot download {key}; tried\n{tried}\n"
         f"If this machine has no network, fetch the file elsewhere and put it at\n  {path}\n"
         f"It is used if its {algorithm} is {checksum}.{other}\n"
-        "The environment variable FAROUT_DATA names another folder than the default."
+        "Set the environment variable FAROUT_DATA to use another folder."
     )
 
 
 def _reason(error: Exception) -> str:
-    """The error in a line; pooch reports a wrong checksum as ValueError."""
+    """Return the error as one line; pooch reports a wrong checksum as ValueError."""
     return f"wrong checksum: {error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"

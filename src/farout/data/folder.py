@@ -1,4 +1,4 @@
-"""Images in files."""
+"""Image sets over files: a list of files, or a folder with one sub-folder per class."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from torch import Tensor
 from farout.core import ImageSet
 from farout.data.arrays import OUTLIER, as_floats
 from farout.data.pixels import SUFFIXES, Unreadable, decode
-from farout.data.procedural import at_least
+from farout.data.procedural import check_at_least
 from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
 from farout.tensors import places
 
-MARKS = "outliers.txt"
-"""The file in a folder of images that names those that are outliers to their own class."""
+OUTLIER_LIST = "outliers.txt"
+"""File in a folder of images that lists the outliers to their own class."""
 
 
 class FileSet(ImageSet):
-    """Images in files below `root`, decoded when asked for; see `farout.data.pixels.decode` for how.
+    """Image files below `root`, decoded when a batch is read; see `farout.data.pixels.decode`.
 
-    With `crop`, the middle of so many pixels is cut out first. With `side`, the shorter side is then resized to it and
-    the middle cut out. Without both, all images must be of one size and are taken as they are. Every file is read once,
-    when the fingerprint (or, without both, the shape) is first asked for, or `check` is called.
+    `crop` cuts a square of that many pixels out of the center. `side` then resizes the shorter side to that many pixels
+    and cuts out the central square. Without both, all images must have one size. Every file is read once for the
+    survey: when the fingerprint (or, without both, the shape) is first needed, or `check` is called.
     """
 
     version = 1
@@ -54,8 +54,8 @@ class FileSet(ImageSet):
         if channels not in (1, 3):
             raise ValueError(f"{name}: channels must be 1 (gray) or 3 (color), got {channels!r}")
         self.root, self.files, self.name, self.classes = root, tuple(files), name, classes
-        self.side = None if side is None else at_least(side, 1, f"{name}: side")
-        self.crop = None if crop is None else at_least(crop, 1, f"{name}: crop")
+        self.side = None if side is None else check_at_least(side, 1, f"{name}: side")
+        self.crop = None if crop is None else check_at_least(crop, 1, f"{name}: crop")
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
         self.attributes = attributes
@@ -84,22 +84,22 @@ class FileSet(ImageSet):
         return as_floats(pixels)
 
     def check(self) -> Survey:
-        """Read every file once, or recall having done so; an error where files cannot be read or are too small."""
+        """Return the survey of all files; raise an error if files cannot be read or are too small."""
         if self.crop is not None:
             _check_crop(self._survey.sizes, self.files, self.crop, self.name)
         return self._survey
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> FileSet:
-        chosen = places(indices, len(self))
-        files = [self.files[index] for index in chosen]
-        labels = None if self.labels is None else self.labels[chosen]
+        selected = places(indices, len(self))
+        files = [self.files[index] for index in selected]
+        labels = None if self.labels is None else self.labels[selected]
         name = name or self.name
-        attributes = {what: values[chosen] for what, values in self.attributes.items()}
+        attributes = {what: values[selected] for what, values in self.attributes.items()}
         part = FileSet(
             self.root, files, labels, name=name, classes=self.classes, side=self.side, crop=self.crop,
             channels=self.channels, attributes=attributes,
         )  # fmt: skip
-        part._index = self._index[chosen]
+        part._index = self._index[selected]
         return part
 
     @cached_property
@@ -114,11 +114,11 @@ class FileSet(ImageSet):
 
 
 class FolderSet(FileSet):
-    """The images of a folder: one class per sub-folder (by sorted name), or none (labels None).
+    """Image set over a folder: one class per sub-folder (sorted by name), or images without labels.
 
-    Class folders are searched to any depth, hidden files and folders are passed over, and a sub-folder without images
-    is no class. Images are ordered by class, then by relative path. Where there is a file outliers.txt, it names images
-    that are outliers to their own class, one relative path per line: they have the attribute "outlier" 1, others 0.
+    Class folders are searched recursively; hidden files and folders are skipped, and a sub-folder without images is no
+    class. Images are sorted by class, then by relative path. An optional file outliers.txt lists images that are
+    outliers to their own class, one relative path per line: their attribute "outlier" is 1, that of others 0.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class FolderSet(FileSet):
         files, labels, classes = scan(root)
         super().__init__(
             root, files, labels, name=name, classes=classes, side=side, crop=crop, channels=channels,
-            attributes=_marks(root, files),
+            attributes=_read_outlier_list(root, files),
         )  # fmt: skip
 
 
-def _marks(root: Path, files: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-    """Return which images outliers.txt names; nothing where there is no such file."""
-    path = root / MARKS
+def _read_outlier_list(root: Path, files: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Return the attribute "outlier" according to outliers.txt; an empty dictionary if there is no such file."""
+    path = root / OUTLIER_LIST
     if not path.is_file():
         return {}
     named = set(path.read_text("utf-8").splitlines()) - {""}
@@ -156,16 +156,16 @@ def _marks(root: Path, files: Sequence[str]) -> dict[str, NDArray[np.int64]]:
 
 
 def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ...]]:
-    """The images of a folder: relative paths, labels (None where there are no class folders) and class names."""
+    """Return relative paths, labels (None without class folders) and class names of the images in a folder."""
     flat = sorted(entry.name for entry in root.iterdir() if _is_image(entry.name) and not entry.is_dir())
     for name in flat:
         _check_regular(root / name)
     folders = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
-    found = {name: files for name in folders if (files := images_below(root, name))}
+    found = {name: files for name in folders if (files := list_images(root, name))}
     if flat and found:
         raise ValueError(
-            f"{root} has {len(flat):,} images beside {len(found)} folders of images ({', '.join(list(found)[:5])}); "
-            "expected either images, or one sub-folder per class: move the ones or the others"
+            f"{root} has {len(flat):,} images next to {len(found)} folders of images ({', '.join(list(found)[:5])}); "
+            "expected either images, or one sub-folder per class: move one kind elsewhere"
         )
     if not flat and not found:
         raise ValueError(f"{root} has no images; expected files ending in {', '.join(sorted(SUFFIXES))}")
@@ -175,8 +175,8 @@ def scan(root: Path) -> tuple[list[str], NDArray[np.int64] | None, tuple[str, ..
     return [file for files in found.values() for file in files], labels, tuple(found)
 
 
-def images_below(root: Path, folder: str) -> list[str]:
-    """The image files of a folder, at any depth: paths relative to `root`, with slashes, sorted."""
+def list_images(root: Path, folder: str) -> list[str]:
+    """Return the image files in a folder and its sub-folders: sorted paths relative to `root`, with slashes."""
     found = []
     for place, folders, files in os.walk(root / folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -188,13 +188,13 @@ def images_below(root: Path, folder: str) -> list[str]:
 
 
 def _check_regular(path: Path) -> None:
-    """An error where reading would never end: a pipe, a device or a link to one."""
+    """Raise an error for a pipe, a device or a link to one: reading it might never end."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}); replace or remove it") from error
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{path} is called an image and is no file (but a pipe, a device or a folder); remove it")
+        raise ValueError(f"{path} has the name of an image but is a pipe, a device or a folder; remove it")
 
 
 def _is_image(name: str) -> bool:
@@ -207,5 +207,5 @@ def _check_crop(sizes: NDArray[np.int64], files: Sequence[str], crop: int, name:
         width, height = sizes[small[0]]
         raise Unreadable(
             f"{name}: {len(small):,} of {len(files):,} images are smaller than crop={crop}, such as {files[small[0]]} "
-            f"({width}×{height}); give a smaller crop, or remove them"
+            f"({width}×{height}); use a smaller crop, or remove them"
         )

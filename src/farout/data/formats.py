@@ -1,4 +1,4 @@
-"""Readers of the formats in which the classic sets are published."""
+"""Readers of the file formats of CIFAR, SVHN, MNIST and CelebA."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Bytes = NDArray[np.uint8]
 _CIFAR_SHAPE = (3, 32, 32)
 
 
-def cifar_records(data: bytes, label_bytes: int, what: str) -> tuple[Bytes, Bytes]:
-    """Images [N, 32, 32, 3] and labels [N, label_bytes] from CIFAR's binary records: the labels, then R, G and B."""
+def parse_cifar_records(data: bytes, label_bytes: int, what: str) -> tuple[Bytes, Bytes]:
+    """Return images [N, 32, 32, 3] and labels [N, label_bytes] of CIFAR's binary records: labels, then R, G, B."""
     length = label_bytes + math.prod(_CIFAR_SHAPE)
     if not data or len(data) % length:
         raise ValueError(f"{what}: expected records of {length:,} bytes, got {len(data):,} bytes")
@@ -26,7 +26,7 @@ def cifar_records(data: bytes, label_bytes: int, what: str) -> tuple[Bytes, Byte
 
 
 def read_svhn(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
-    """Images [N, 32, 32, 3] and digits from SVHN's .mat files, which write the digit 0 as 10."""
+    """Return images [N, 32, 32, 3] and digits of an SVHN .mat file, which stores the digit 0 as 10."""
     content = loadmat(path, variable_names=["X", "y"])
     if not {"X", "y"} <= content.keys():
         raise ValueError(f"{path}: expected the arrays X and y, got {', '.join(sorted(content))}")
@@ -34,7 +34,7 @@ def read_svhn(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
 
 
 def read_idx(path: Path) -> Bytes:
-    """The array of a gzipped idx file: two zeros, the type (8 = uint8), the number of axes, their lengths, the data."""
+    """Return the array of a gzipped idx file: two zeros, type (8 = uint8), number of axes, their lengths, data."""
     with gzip.open(path) as file:
         data = file.read()
     axes = data[3] if len(data) > 3 else 0
@@ -51,5 +51,5 @@ def read_idx(path: Path) -> Bytes:
 
 
 def read_table(path: Path, header: int = 0) -> list[list[str]]:
-    """The lines of a text table after the first `header` ones, split at blanks."""
+    """Return the rows of a text table after `header` lines, split at white space."""
     return [line.split() for line in path.read_text("utf-8").splitlines()[header:] if line.strip()]

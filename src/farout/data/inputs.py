@@ -1,4 +1,4 @@
-"""Whatever a user holds as an image set: the one conversion that panels, checks, searches and attacks share."""
+"""Convert arrays, files, data sets and loaders to an image set; panels, checks, searches and attacks all use this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from farout.core import ImageSet
 from farout.data.arrays import ArraySet
 from farout.data.catalog import load
-from farout.data.items import FloatSet, ItemSet, LoaderSet, last_channels
+from farout.data.items import FloatSet, ItemSet, LoaderSet, channels_last
 from farout.data.pixels import SUFFIXES
 from farout.tensors import check_images
 
@@ -29,25 +29,25 @@ EXPECTED = (
 def as_image_set(
     images: Any, *, side: int | None = None, channels: int = 3, name: str | None = None, what: str = "images"
 ) -> ImageSet:
-    """Return the images as a set, read a chunk at a time.
+    """Return an image set of `images`, which is read in chunks.
 
     images: a Pillow image, the path of an image file, a list of them; an array or tensor, uint8 [N, H, W, C], [N, H, W]
         or [H, W, C], float [N, C, H, W] or [C, H, W] in [0, 1]; a torch `Dataset` or `DataLoader`, a Hugging Face data
-        set (column "image" or "img"), pairs (image, class) among them; an `ImageSet`, or the name or path of one.
-    side: the shorter side is resized to it and the middle cut out; images of several sizes need it.
-    channels: of what Pillow reads, 3 for color and 1 for gray.
-    name: what results call the set; what: what errors call it.
+        set (column "image" or "img"), with items image or (image, class); an `ImageSet`, or the name or path of one.
+    side: resize the shorter side to this and cut out the central square; required if image sizes differ.
+    channels: of images that Pillow reads, 3 for color and 1 for gray.
+    name: name of the set in results. what: name of the argument in errors.
     """
     if isinstance(images, ImageSet):
         if side is not None:
-            raise TypeError(f"{images.name} is a set already: give side={side} where it is made")
+            raise TypeError(f"{images.name} is already an image set: pass side={side} where it is created")
         return images
     if isinstance(images, str | Path):
         return _from_path(Path(images).expanduser(), images, side, channels, name)
     if isinstance(images, Image.Image):
         return ItemSet([images], name=name or "image", side=side, channels=channels)
     if isinstance(images, list | tuple) and not is_images(images):
-        images = _numbers(images, what)
+        images = _as_array(images, what)
     if isinstance(images, Tensor | np.ndarray):
         return _from_array(images, side, name or "images")
     _check_items(images, what)
@@ -58,14 +58,14 @@ def as_image_set(
 
 
 def is_images(thing: object) -> bool:
-    """Are these images by their type: a set, Pillow's, files, or a data set? Arrays and tensors may be any data."""
+    """Return True for types that hold images: sets, Pillow images, paths, data sets; False for plain arrays."""
     if isinstance(thing, list | tuple):
         return bool(thing) and all(is_image(item) for item in thing)
     return isinstance(thing, ImageSet | str | Path | Image.Image | DataLoader) or _is_data_set(thing)
 
 
 def is_image(item: object) -> bool:
-    """Is this a single image, or a pair of one and its class?"""
+    """Return True for a single image, or a pair of an image and its class."""
     if isinstance(item, tuple):
         return len(item) > 1 and is_image(item[0])
     if isinstance(item, Tensor | np.ndarray):
@@ -80,15 +80,15 @@ def _is_data_set(thing: object) -> bool:
     return isinstance(thing, Sized) and hasattr(thing, "__getitem__") and not isinstance(thing, others)
 
 
-def _from_path(path: Path, given: str | Path, side: int | None, channels: int, name: str | None) -> ImageSet:
+def _from_path(path: Path, name_or_path: str | Path, side: int | None, channels: int, name: str | None) -> ImageSet:
     if path.suffix.lower() in SUFFIXES and path.is_file():
         return ItemSet([path], name=name or path.stem, side=side, channels=channels)
     options: dict[str, Any] = {} if side is None else {"side": side}
-    return load(given, **options)
+    return load(name_or_path, **options)
 
 
-def _numbers(images: list[Any] | tuple[Any, ...], what: str) -> NDArray[Any]:
-    """Nested lists of numbers as an array."""
+def _as_array(images: list[Any] | tuple[Any, ...], what: str) -> NDArray[Any]:
+    """Return nested lists of numbers as an array."""
     try:
         array = np.asarray(images)
     except (TypeError, ValueError, RuntimeError):
@@ -113,7 +113,7 @@ def _from_array(images: Tensor | NDArray[Any], side: int | None, name: str) -> I
 def _from_8_bit(images: Tensor | NDArray[Any], name: str) -> ImageSet:
     tensor = isinstance(images, Tensor)
     array: NDArray[Any] = images.numpy(force=True) if isinstance(images, Tensor) else images
-    first = array.ndim >= 3 and array.shape[-3] in (1, 3) and not last_channels(array.shape, tensor)
+    first = array.ndim >= 3 and array.shape[-3] in (1, 3) and not channels_last(array.shape, tensor)
     if first and (tensor or array.ndim == 4):  # an array [3, H, W] is three gray images
         array = np.moveaxis(array, -3, -1)
     single = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3))
@@ -125,18 +125,20 @@ def _is_8_bit(images: Tensor | NDArray[Any]) -> bool:
 
 
 def _check_items(items: Any, what: str) -> None:
-    """An error where this is no data set whose images can be read by their place."""
+    """Raise an error unless this is a data set whose images can be read by index."""
     if isinstance(items, DataLoader):
         _check_loader(items, what)
     elif isinstance(items, Mapping):
-        raise TypeError(f"{what}: expected one data set, got a mapping of {', '.join(map(str, items))}: choose one")
+        raise TypeError(
+            f"{what}: expected one data set, got a mapping of {', '.join(map(str, items))}: pass one of them"
+        )
     elif isinstance(items, Iterator | Dataset) and not _is_data_set(items):
         raise TypeError(f"{what}: {type(items).__name__} {_UNSIZED}")
     elif not _is_data_set(items):
         raise TypeError(f"{what}: expected {EXPECTED}; got {type(items).__name__}")
 
 
-_UNSIZED = "has no length, and images are read by their place: go through it in batches, or make a list of it"
+_UNSIZED = "has no length, and images are read by index: pass its images batch by batch, or as a list"
 
 
 def _check_loader(loader: DataLoader[Any], what: str) -> None:
@@ -145,6 +147,6 @@ def _check_loader(loader: DataLoader[Any], what: str) -> None:
     batches = loader.batch_sampler
     if not isinstance(batches, BatchSampler) or not isinstance(batches.sampler, SequentialSampler):
         raise ValueError(
-            f"{what}: this loader reads images in another order than its data set has them, so that nobody could tell "
-            "which score is whose: give the data set itself, or DataLoader(dataset, batch_size=…, shuffle=False)"
+            f"{what}: this loader reads images in another order than its data set, so scores could not be matched to "
+            "images: pass the data set itself, or DataLoader(dataset, batch_size=…, shuffle=False)"
         )

@@ -1,4 +1,4 @@
-"""Image sets over what users hold: float arrays, sequences of images, data sets and loaders, read a chunk at a time."""
+"""Image sets over float arrays, sequences of images, torch and Hugging Face data sets, and loaders; read in chunks."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from farout.identity import bytes_of, digest, digest_arrays
 from farout.tensors import CHUNK, as_images, chunks, places
 
 IMAGE_COLUMNS = ("image", "img")
-"""Columns that hold the image of a data set's row."""
+"""Column names for the image of a row."""
 LABEL_COLUMNS = ("label", "labels", "target")
-"""Columns that hold its class."""
+"""Column names for its class."""
 
 
 class FloatSet(ImageSet):
@@ -42,7 +42,7 @@ class FloatSet(ImageSet):
         return len(self.images)
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        rows: Any = self.images[places(indices, len(self))]  # a copy: what is read-only may be written to then
+        rows: Any = self.images[places(indices, len(self))]  # indexing copies, so read-only inputs become writable
         return as_images(rows, rows.device if isinstance(rows, Tensor) else "cpu")
 
     def _fingerprint(self) -> str:
@@ -51,12 +51,12 @@ class FloatSet(ImageSet):
 
 
 class ItemSet(ImageSet):
-    """Images of a sequence, read when they are asked for.
+    """Image set over a sequence; items are read when a batch is read.
 
-    items: anything with a length whose items are images (Pillow's, paths, arrays, tensors), pairs (image, class), or
+    items: a sequence whose items are images (Pillow images, paths, arrays, tensors), pairs (image, class), or
         rows {"image": …, "label": …}: a list, a torch `Dataset`, a Hugging Face data set.
-    side: the shorter side is resized to it and the middle cut out. channels: of Pillow's images and files.
-    Labels and fingerprint take a pass over all items.
+    side: resize the shorter side to this and cut out the central square. channels: of Pillow images and files.
+    Labels and fingerprint need a pass over all items.
     """
 
     def __init__(self, items: Any, *, name: str, side: int | None = None, channels: int = 3) -> None:
@@ -68,7 +68,7 @@ class ItemSet(ImageSet):
     @cached_property
     def shape(self) -> tuple[int, int, int]:  # type: ignore[override]
         if not len(self):
-            raise ValueError(f"{self.name}: there are no images")
+            raise ValueError(f"{self.name} is empty; expected at least one image")
         channels, height, width = self.batch([0]).shape[1:]
         return channels, height, width
 
@@ -93,33 +93,33 @@ class ItemSet(ImageSet):
 
     @cached_property
     def _content(self) -> tuple[NDArray[np.int64] | None, str]:
-        """The classes, where every image has one, and the hash of all pixels."""
+        """Labels (None unless every image has one) and hash of all pixels."""
         labels, total = list[int | None](), hashlib.sha256()
         for images, known in self._parts():
             total.update(f"{tuple(images.shape)}".encode())
             total.update(np.ascontiguousarray(images.cpu().numpy()).data)
             labels += known
-        told = np.array([-1 if label is None else label for label in labels], np.int64)
-        return (told if len(told) and told.min() >= 0 else None), total.hexdigest()
+        values = np.array([-1 if label is None else label for label in labels], np.int64)
+        return (values if len(values) and values.min() >= 0 else None), total.hexdigest()
 
     def _parts(self) -> Iterator[tuple[Tensor, list[int | None]]]:
-        """The images and classes of all items, a chunk at a time."""
+        """Yield images and labels of all items, one chunk at a time."""
         for part in chunks(len(self)):
             pairs = [_parts(self.items[index]) for index in range(part.start, part.stop)]
             yield self._images([image for image, _ in pairs]), [label for _, label in pairs]
 
     def _images(self, items: list[Any]) -> Tensor:
-        """The images of one chunk, which must be of one size."""
+        """Return the images of one chunk as a tensor; raise an error if their sizes differ."""
         images = [as_image(item, self.side, self.channels) for item in items]
         if len({image.shape[1:] for image in images}) > 1:
             one_size([(image.shape[2], image.shape[1]) for image in images], self.name)
         if len({image.shape[0] for image in images}) > 1:
-            raise ValueError(f"{self.name}: images of 1 and of 3 channels; bring them to the same")
+            raise ValueError(f"{self.name}: some images have 1 channel and some 3; convert them to the same number")
         return torch.stack(images)
 
 
 class LoaderSet(ItemSet):
-    """The images of a torch `DataLoader` in its order, put together by its `collate_fn`, read ahead by its workers."""
+    """Image set over a torch `DataLoader`, with its order, its `collate_fn` and its worker processes."""
 
     def __init__(self, loader: DataLoader[Any], *, name: str, side: int | None = None, channels: int = 3) -> None:
         super().__init__(loader.dataset, name=name, side=side, channels=channels)
@@ -136,23 +136,23 @@ class LoaderSet(ItemSet):
         order = places(indices, len(self)).tolist()
         if not order:
             return torch.empty(0, *self.shape)
-        return self._unpacked(self.loader.collate_fn([self.items[index] for index in order]))[0]
+        return self._unpack_batch(self.loader.collate_fn([self.items[index] for index in order]))[0]
 
     @cached_property
     def labels(self) -> NDArray[np.int64] | None:  # type: ignore[override]
         return self._content[0]
 
     def _parts(self) -> Iterator[tuple[Tensor, list[int | None]]]:
-        return (self._unpacked(batch) for batch in self.loader)
+        return (self._unpack_batch(batch) for batch in self.loader)
 
-    def _unpacked(self, batch: Any) -> tuple[Tensor, list[int | None]]:
-        found, labels = _columns(batch)
+    def _unpack_batch(self, batch: Any) -> tuple[Tensor, list[int | None]]:
+        found, labels = _image_and_label(batch)
         images = self._images(list(found))
         return images, [None] * len(images) if labels is None else [_label(label) for label in labels]
 
 
 def as_image(item: Any, side: int | None, channels: int) -> Tensor:
-    """One image as float32 [C, H, W]."""
+    """Return one image as float32 [C, H, W]."""
     if isinstance(item, Image.Image):
         return as_floats(from_pil(item, side, channels))
     if isinstance(item, str | Path):
@@ -160,16 +160,16 @@ def as_image(item: Any, side: int | None, channels: int) -> Tensor:
     if not isinstance(item, Tensor | np.ndarray):
         raise TypeError(f"expected an image (a Pillow image, a path, an array or a tensor), got {type(item).__name__}")
     image = _channels_first(item)
-    return image if side is None else _cut(image, side)
+    return image if side is None else _center_square(image, side)
 
 
 def _channels_first(item: Tensor | NDArray[Any]) -> Tensor:
-    """An array or tensor of one image as float [C, H, W]; 8-bit values are divided by 255."""
+    """Return an array or tensor of one image as float [C, H, W]; 8-bit values are divided by 255."""
     shape, tensor = tuple(item.shape), torch.tensor(item) if isinstance(item, np.ndarray) else item.detach()
     if tensor.dtype == torch.uint8:
         if tensor.ndim == 2:
             tensor = tensor[None]
-        elif last_channels(shape, isinstance(item, Tensor)):
+        elif channels_last(shape, isinstance(item, Tensor)):
             tensor = tensor.permute(2, 0, 1)
         tensor = tensor / 255
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3) or not tensor.is_floating_point():
@@ -180,14 +180,14 @@ def _channels_first(item: Tensor | NDArray[Any]) -> Tensor:
     return tensor.float()
 
 
-def last_channels(shape: tuple[int, ...], tensor: bool) -> bool:
-    """Do channels come last in images of this shape? Where both could be, tensors have them first, arrays last."""
+def channels_last(shape: tuple[int, ...], tensor: bool) -> bool:
+    """Return True if channels come last in this shape; if both fit, tensors have them first and arrays last."""
     first, last = shape[-3] in (1, 3), shape[-1] in (1, 3)
     return last and not (first and tensor)
 
 
-def _cut(image: Tensor, side: int) -> Tensor:
-    """The middle square of an image, resized."""
+def _center_square(image: Tensor, side: int) -> Tensor:
+    """Return the central square of an image, resized."""
     height, width = image.shape[1:]
     edge = min(height, width)
     top, left = (height - edge) // 2, (width - edge) // 2
@@ -196,13 +196,13 @@ def _cut(image: Tensor, side: int) -> Tensor:
 
 
 def _parts(item: Any) -> tuple[Any, int | None]:
-    """The image of an item, and its class where it has one."""
-    image, label = _columns(item)
+    """Return the image of an item and its class (None if it has none)."""
+    image, label = _image_and_label(item)
     return image, _label(label)
 
 
-def _columns(item: Any) -> tuple[Any, Any]:
-    """The image and the label of an item, or the images and labels of a batch."""
+def _image_and_label(item: Any) -> tuple[Any, Any]:
+    """Return the image and the label of an item, or the images and labels of a batch."""
     if isinstance(item, Mapping):
         image = next((key for key in IMAGE_COLUMNS if key in item), None)
         if image is None:
@@ -216,7 +216,7 @@ def _columns(item: Any) -> tuple[Any, Any]:
 
 
 def _label(label: Any) -> int | None:
-    """A class index; None for anything else."""
+    """Return a class index; None for anything else."""
     whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
     if isinstance(label, Tensor | np.ndarray) and label.ndim == 0:
         value = label.item()
@@ -225,7 +225,7 @@ def _label(label: Any) -> int | None:
 
 
 def _class_names(items: Any) -> tuple[str, ...]:
-    """The classes a data set names: torchvision's by `classes`, Hugging Face's by the features of the label."""
+    """Return the class names of a data set: `classes` of torchvision, the label's `features` of Hugging Face."""
     features = getattr(items, "features", None)
     column = (
         next((features[key] for key in LABEL_COLUMNS if key in features), None)

@@ -1,4 +1,4 @@
-"""Images brought to another shape, so that outliers differ from inliers in content and not in format."""
+"""Image sets converted to another shape, so that outliers differ from inliers in content and not in format."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from farout.core import ImageSet
 from farout.identity import digest
 
 LUMA = (0.299, 0.587, 0.114)
-"""Weights of red, green and blue in grey (ITU-R BT.601)."""
+"""Weights of red, green and blue in gray (ITU-R BT.601)."""
 
 
 def match(images: ImageSet, shape: tuple[int, int, int]) -> ImageSet:
-    """The images with these channels, height and width; the set itself where it has them already."""
+    """Return the images with these channels, height and width; the set itself if it has this shape."""
     return images if images.shape == tuple(shape) else Matched(images, shape)
 
 
 class Matched(ImageSet):
-    """Another set's images, resized (bilinear, antialiased), grey repeated or colour turned grey; 8-bit values."""
+    """Images of another set, resized (bilinear, anti-aliased) and converted between gray and color; 8-bit values."""
 
     def __init__(self, parent: ImageSet, shape: tuple[int, int, int]) -> None:
         self.parent, self.shape = parent, (shape[0], shape[1], shape[2])

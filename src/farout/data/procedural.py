@@ -1,4 +1,4 @@
-"""Images made from a seed: nothing to download, the same on every machine, and each image by itself."""
+"""Image sets rendered from a seed: no download, the same on every machine, every image independent of the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pixels = NDArray[np.uint8]
 
 
 class Generated(ImageSet):
-    """Images drawn on first use and then kept in memory, 8 bits a value.
+    """Image set that is rendered on first use and then held in memory as 8-bit values.
 
     Subclasses set the attributes of `ImageSet` and `total`, and implement `draw` and `identity`.
     """
@@ -29,11 +29,11 @@ class Generated(ImageSet):
 
     @abstractmethod
     def draw(self, indices: NDArray[np.int64]) -> Pixels:
-        """The images at these places, uint8 [B, C, H, W]; an image depends on its own index alone."""
+        """Render the images at these indices, uint8 [B, C, H, W]; an image depends on its own index only."""
 
     @abstractmethod
     def identity(self) -> Json:
-        """What decides the images: a version bumped by hand, and every option."""
+        """Return everything that determines the images: a version bumped by hand, and all options."""
 
     def __len__(self) -> int:
         return self.total
@@ -53,7 +53,7 @@ class Generated(ImageSet):
 
 
 class Noise(Generated):
-    """Uniform noise: every value of every pixel drawn by itself from 0..255. No labels."""
+    """Uniform noise: every value of every pixel is drawn independently from 0..255. No labels."""
 
     version = 1
 
@@ -63,8 +63,8 @@ class Noise(Generated):
         if channels not in (1, 3):
             raise ValueError(f"noise: channels must be 1 or 3, got {channels}")
         self.name, self.labels = "noise", None
-        self.shape = (channels, at_least(side, 1, "noise: side"), side)
-        self.total = at_least(n, 1, "noise: n")
+        self.shape = (channels, check_at_least(side, 1, "noise: side"), side)
+        self.total = check_at_least(n, 1, "noise: n")
 
     def draw(self, indices: NDArray[np.int64]) -> Pixels:
         rngs = (numpy_generator(0, "noise", int(index)) for index in indices)
@@ -74,8 +74,8 @@ class Noise(Generated):
         return {"name": self.name, "version": self.version, "shape": list(self.shape), "n": self.total}
 
 
-def at_least(value: int, least: int, what: str) -> int:
-    """`value`, checked to be an integer of at least `least`."""
+def check_at_least(value: int, least: int, what: str) -> int:
+    """Return `value`; raise an error unless it is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{what} must be an integer of at least {least}, got {value!r}")
     return int(value)

@@ -1,4 +1,4 @@
-"""Corrupted sets in the layout of CIFAR-10-C: SHIFT.npy, its severities one after another, beside labels.npy."""
+"""Reader of corrupted sets in the layout of CIFAR-10-C: SHIFT.npy holds all severities in order, next to labels.npy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from farout.shifts.corruption import SEVERITIES
 
 
 def read_npy(path: Path) -> ArraySet:
-    """The images of an .npy file, memory-mapped, with the labels beside it and the attribute "severity", if any."""
-    images, labels, severities = _array(path), None, _severities(path)
+    """Return the memory-mapped images of an .npy file, with labels.npy and the attribute "severity" if known."""
+    images, labels, severities = _load_array(path), None, _find_severities(path)
     if (path.parent / "labels.npy").exists():
-        labels = _array(path.parent / "labels.npy")[: len(images)]  # they serve files of fewer severities too
+        labels = _load_array(path.parent / "labels.npy")[
+            : len(images)
+        ]  # labels.npy may cover more severities than this file
     if severities and len(images) % len(severities):
-        raise ValueError(f"{path} has {len(images):,} images; expected as many of each of the severities {severities}")
+        raise ValueError(
+            f"{path} has {len(images):,} images; expected the same number for each of the severities {severities}"
+        )
     severity = np.repeat(severities, len(images) // len(severities)) if severities else None
-    return ArraySet(images, labels, name=path.stem, known={"severity": severity})
+    return ArraySet(images, labels, name=path.stem, attributes={"severity": severity})
 
 
-def _array(path: Path) -> NDArray[Any]:
+def _load_array(path: Path) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -35,8 +39,8 @@ def _array(path: Path) -> NDArray[Any]:
     return array
 
 
-def _severities(path: Path) -> list[int]:
-    """What the manifest says, or what the name says: files of the published corruptions hold all five."""
+def _find_severities(path: Path) -> list[int]:
+    """Return the severities in a file: from the manifest, else all five if the name is a published corruption."""
     if (path.parent / FILE).exists() and "shifts" in read_facts(path.parent / FILE):
         entries = read_manifest(path.parent)["shifts"].values()
         return next((entry["severities"] for entry in entries if entry["place"] == path.name), [])

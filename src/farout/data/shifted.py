@@ -1,4 +1,4 @@
-"""A shifted set: another set's images with a shift applied when they are asked for; none is stored."""
+"""Shifted image sets: a shift is applied to another set's images when a batch is read; nothing is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from farout.tensors import places
 
 
 class Shifted(ImageSet):
-    """Another set's images, shifted: every image by its place in that set and the seed, whatever batch it is in."""
+    """Images of another set under a shift; the randomness of an image depends on its index in that set and the seed."""
 
     def __init__(self, parent: ImageSet, shift: Shift, seed: int = 0, name: str | None = None) -> None:
         self.parent, self.shift, self.seed = parent, shift, seed

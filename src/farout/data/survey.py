@@ -1,4 +1,4 @@
-"""One look at every file of a folder before the long work starts; remembered, so that the next look is free."""
+"""Survey of image files: hash and size of every file, read once before a long run and then cached."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What is known of every file: hash of its bytes, and the image's width and height."""
+    """Hash of the bytes of every file, and width and height of every image."""
 
     hashes: NDArray[np.uint8]  # [N, 32]
     sizes: NDArray[np.int64]  # [N, 2]
 
 
 def survey(root: Path, files: Sequence[str], name: str) -> Survey:
-    """Read every file once; an error lists what cannot be read.
+    """Return the survey of these files; raise an error that lists files that cannot be read.
 
-    The answer is kept in the cache folder under a hash of the root and every file's relative path, size and times of
-    change, so that a changed file is read again.
+    The survey is cached under a hash of the root and of every file's relative path, size and modification times, so
+    that a changed file is read again.
     """
-    place = cache_folder() / "surveys" / f"{digest([_VERSION, str(root.resolve()), _stats(root, files)])}.npz"
-    known = _recall(place, len(files))
-    if known is None:
-        known = _look(root, files, name)
-        with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
-            _remember(place, known)
-    return known
+    path = cache_folder() / "surveys" / f"{digest([_VERSION, str(root.resolve()), _stats(root, files)])}.npz"
+    result = _read_cache(path, len(files))
+    if result is None:
+        result = _read_files(root, files, name)
+        with contextlib.suppress(OSError):  # without a cache the files are read again next time
+            _write_cache(path, result)
+    return result
 
 
 def _stats(root: Path, files: Sequence[str]) -> list[tuple[str, int, int, int]]:
@@ -50,7 +50,7 @@ def _stats(root: Path, files: Sequence[str]) -> list[tuple[str, int, int, int]]:
     return [(file, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file, stat in stats]
 
 
-def _look(root: Path, files: Sequence[str], name: str) -> Survey:
+def _read_files(root: Path, files: Sequence[str], name: str) -> Survey:
     def one(file: str) -> tuple[bytes, int, int] | Unreadable:
         try:
             return probe(root / file)
@@ -70,16 +70,16 @@ def _look(root: Path, files: Sequence[str], name: str) -> Survey:
     return Survey(hashes, np.array([one[1:] for one in good], np.int64).reshape(-1, 2))
 
 
-def _recall(place: Path, total: int) -> Survey | None:
+def _read_cache(path: Path, total: int) -> Survey | None:
     try:
-        with np.load(place, allow_pickle=False) as file:
-            known = Survey(file["hashes"], file["sizes"])
+        with np.load(path, allow_pickle=False) as file:
+            result = Survey(file["hashes"], file["sizes"])
     except (OSError, ValueError, KeyError, EOFError):
         return None
-    return known if known.hashes.shape == (total, 32) and known.sizes.shape == (total, 2) else None
+    return result if result.hashes.shape == (total, 32) and result.sizes.shape == (total, 2) else None
 
 
-def _remember(place: Path, known: Survey) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with whole(place) as temporary, temporary.open("wb") as file:
-        np.savez(file, hashes=known.hashes, sizes=known.sizes)
+def _write_cache(path: Path, result: Survey) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, hashes=result.hashes, sizes=result.sizes)

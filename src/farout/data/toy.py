@@ -1,4 +1,4 @@
-"""TOY: one bright shape on a soft background. A small set for demonstrations and tests, made without a download."""
+"""TOY: one bright shape on a soft background. A small rendered set for demonstrations and tests; no download."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.data.procedural import Generated, Pixels, at_least
+from farout.data.procedural import Generated, Pixels, check_at_least
 from farout.identity import Json
 from farout.registry import unknown
 from farout.rng import numpy_generator
@@ -24,7 +24,7 @@ _PARAMS = _COLORS + _WAVES + 2 * _SHAPE
 
 
 class Toy(Generated):
-    """Images of one shape of random color, size, place and rotation on a soft, grainy background.
+    """Rendered images of one shape of random color, size, position and rotation on a soft, grainy background.
 
     Classes: disc, square, triangle, cross; image i shows class i mod 4. Splits: "train" (4,000), "val" (500), "test"
     (1,000), and three outlier splits without labels (1,000 each), hardest first: "test/ood_cls" (one ring, star or
@@ -38,7 +38,7 @@ class Toy(Generated):
         sizes = SPLITS | OUTLIER_SPLITS
         if split not in sizes:
             raise unknown("split of 'toy':", split, sizes)
-        side = at_least(side, 8, "toy: side")
+        side = check_at_least(side, 8, "toy: side")
         self.name = "toy" if split in SPLITS else f"toy/{split.split('/')[1]}"
         self.split, self.shape, self.total = split, (3, side, side), sizes[split]
         self.labels = np.arange(self.total) % len(INLIERS) if split in SPLITS else None
@@ -54,7 +54,7 @@ class Toy(Generated):
         return _paint(mask, _soft(waves, side), grain, colors)
 
     def _mask(self, indices: NDArray[np.int64], shapes: Floats, side: int) -> Floats:
-        """How much of every pixel the figure covers, [B, side, side]."""
+        """Return the share of every pixel that the figure covers, [B, side, side]."""
         match self.split:
             case "test/ood_empty":
                 return np.zeros((len(indices), side, side), np.float32)
@@ -69,7 +69,7 @@ class Toy(Generated):
 
 
 def _grid(side: int) -> tuple[Floats, Floats]:
-    """x and y of the pixel centers in [-1, 1], as [1, 1, side] and [1, side, 1]."""
+    """Return x and y of the pixel centers in [-1, 1], as [1, 1, side] and [1, side, 1]."""
     line = np.linspace(1 / side - 1, 1 - 1 / side, side, dtype=np.float32)
     return line[None, None, :], line[None, :, None]
 
@@ -82,7 +82,7 @@ def _single(numbers: Floats, kinds: NDArray[np.int64], names: tuple[str, ...], s
 
 
 def _pair(numbers: Floats, indices: NDArray[np.int64], side: int) -> Floats:
-    """Two shapes of different classes on opposite sides of the center."""
+    """Return the coverage of two shapes of different classes on opposite sides of the center."""
     turn = 2 * np.pi * numbers[:, 0, 0]
     x, y = 0.5 * np.cos(turn), 0.5 * np.sin(turn)
     others = (indices + 1 + indices // 4 % 3) % len(INLIERS)
@@ -99,7 +99,7 @@ def _cover(
     names: tuple[str, ...],
     side: int,
 ) -> Floats:
-    """Anti-aliased coverage of one shape per image, from its signed distance in pixels; `angle` is in turns."""
+    """Return the anti-aliased coverage of one shape per image, from its signed distance; `angle` is in turns."""
     column = (slice(None), None, None)
     grid_x, grid_y = _grid(side)
     x, y = grid_x - place[0][column], grid_y - place[1][column]
@@ -108,14 +108,14 @@ def _cover(
     x, y = cos * x + sin * y, cos * y - sin * x
     distance = np.empty(x.shape, np.float32)
     for kind, name in enumerate(names):
-        mine = kinds == kind
-        distance[mine] = SHAPES[name](x[mine], y[mine])
+        selected = kinds == kind
+        distance[selected] = SHAPES[name](x[selected], y[selected])
     cover: Floats = np.clip(0.5 - distance * (radius * (side / 2))[column], 0, 1)
     return cover
 
 
 def _soft(numbers: Floats, side: int) -> Floats:
-    """A slow ripple in about [-1, 1]: two crossing waves."""
+    """Return a slow ripple in about [-1, 1]: two crossing waves."""
     grid_x, grid_y = _grid(side)
     ripple = np.zeros((len(numbers), side, side), np.float32)
     for wave in (numbers[:, :4], numbers[:, 4:8]):
@@ -125,7 +125,7 @@ def _soft(numbers: Floats, side: int) -> Floats:
 
 
 def _paint(mask: Floats, ripple: Floats, grain: Floats, numbers: Floats) -> Pixels:
-    """The figure in a bright color over a muted background of another hue."""
+    """Paint the figure in a bright color over a muted background of another hue."""
     hue, saturation, light, apart, muted, dark, shade = (column[:, None, None] for column in numbers.T)
     front = _rgb(hue, 0.65 + 0.3 * saturation, 0.8 + 0.2 * light + 0.06 * ripple)
     back = _rgb(hue + 0.3 + 0.4 * apart, 0.2 + 0.3 * muted, 0.3 + 0.25 * dark + (0.1 + 0.08 * shade) * ripple)
@@ -134,13 +134,13 @@ def _paint(mask: Floats, ripple: Floats, grain: Floats, numbers: Floats) -> Pixe
 
 
 def _rgb(hue: Floats, saturation: Floats, value: Floats) -> Floats:
-    """Red, green and blue of a hue in turns, [B, 3, H, W]."""
+    """Return red, green and blue of a hue in turns, [B, 3, H, W]."""
     ramps = [np.clip(np.abs(6 * np.mod(hue + turn, 1) - 3) - 1, 0, 1) for turn in (0, 2 / 3, 1 / 3)]
     return np.stack([value * (1 - saturation + saturation * ramp) for ramp in ramps], 1)
 
 
 def _planes(x: Floats, y: Floats, sides: int) -> Floats:
-    """Signed distance to each side's line of a regular polygon through the center, [sides, ...]."""
+    """Return the signed distance to each side's line of a regular polygon through the center, [sides, ...]."""
     turns = 2 * np.pi * np.arange(sides, dtype=np.float32) / sides
     return np.stack([np.cos(turn) * x + np.sin(turn) * y for turn in turns])
 
@@ -158,4 +158,4 @@ SHAPES: dict[str, Callable[[Floats, Floats], Floats]] = {
     "star": lambda x, y: np.sort(_planes(x, y, 5), 0)[-2] - 0.34,
     "crescent": lambda x, y: np.maximum(np.hypot(x, y) - 0.95, 0.75 - np.hypot(x - 0.5, y)),
 }
-"""Signed distance of a point to each shape, negative inside; every shape fits the circle of radius 1.1."""
+"""Signed distance of a point to each shape, negative inside; every shape fits into the circle of radius 1.1."""

@@ -1,4 +1,4 @@
-"""Every file that is ever downloaded: where from, and the checksum it must have."""
+"""Download addresses and checksums of all files that are downloaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A file's addresses, tried in order, and its checksum as `algorithm:hexadecimal`."""
+    """Addresses of a file, tried in order, and its checksum as `algorithm:hexadecimal`."""
 
     urls: tuple[str, ...]
     checksum: str
@@ -85,4 +85,4 @@ SOURCES: dict[str, Source] = {
         "sha256:cf4313b13603bec67abb49ca959488f7eedce2a9f7795ec54446c649ac98cd3d",
     ),
 }
-"""By place in the cache folder: `set/file`."""
+"""Downloadable files by their path in the cache folder, `set/file`."""

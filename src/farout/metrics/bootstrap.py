@@ -38,12 +38,12 @@ def bootstrap_interval(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile bootstrap of `metric(inliers, outliers)`, each side resampled on its own (Efron 1979).
+    """Return the percentile bootstrap interval of `metric(inliers, outliers)`, sides resampled separately (Efron 1979).
 
-    Options of the metric go in by `functools.partial(aupr, positive="inlier")`; see `bootstrap_intervals`.
+    Pass options of the metric by `functools.partial(aupr, positive="inlier")`; see `bootstrap_intervals`.
     """
-    given = {"metric": metric}
-    return bootstrap_intervals(given, inliers, outliers, level=level, resamples=resamples, seed=seed)["metric"]
+    metrics = {"metric": metric}
+    return bootstrap_intervals(metrics, inliers, outliers, level=level, resamples=resamples, seed=seed)["metric"]
 
 
 def bootstrap_intervals(
@@ -56,27 +56,27 @@ def bootstrap_intervals(
     seed: int = 0,
     copied: ArrayLike | None = None,
 ) -> dict[Name, Interval]:
-    """Bootstrap intervals of several metrics from the same resamples.
+    """Return bootstrap intervals of several metrics from the same resamples.
 
-    copied: where outliers are changed copies of inliers, as attacked images are, outlier k is one of inlier copied[k].
-    An inlier and its copy are then drawn together, and inliers without one by themselves.
+    copied: for outliers that are changed copies of inliers, such as attacked images: outlier k is a copy of inlier
+    copied[k]. An inlier and its copy are then drawn together; inliers without a copy are drawn separately.
 
     For the threshold metrics of this package the scores are sorted once and their counts resampled; any other
     function is called once per resample. Resamples are drawn in blocks, so memory stays within tens of megabytes.
-    From some 16,000 scores on, neighbouring scores share a bin and bins are resampled (a multinomial draw, which is
-    what resampling is): time no longer grows with the scores, and the deviations from the binned value, which the
-    bins blur by 1/4096 at most, are put around the exact one.
+    From about 16,000 scores on, neighboring scores share a bin and the counts of bins are resampled (a multinomial
+    draw, which is equivalent): time no longer grows with the number of scores. The deviations from the binned value,
+    which the bins change by at most 1/4096, are centered on the exact value.
 
-    The interval is widened where needed to contain the value. Where a rate is 0 or 1 in every resample, such as the
-    FPR of scores that are fully separated, it is Clopper and Pearson's for min(n, m) trials: no error among 100
-    images does not mean no errors. For an extreme such as `min_rank` it is a rough guide.
+    The interval is widened if needed to contain the value. If a rate is 0 or 1 in every resample, such as the FPR of
+    fully separated scores, the interval is Clopper and Pearson's for min(n, m) trials: no error among 100 images does
+    not prove an error rate of 0. For an extreme value such as `min_rank` the interval is a rough guide.
     """
     x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
     tail = (1 - as_fraction(level, "level")) / 2
     if resamples < 1:
         raise ValueError(f"resamples is {resamples}, expected at least 1; pass for example 1000")
     values = {name: float(metric(x, y)) for name, metric in metrics.items()}
-    draws = _Apart(x.size, y.size) if copied is None else _Together(x.size, _checked(copied, x.size, y.size))
+    draws = _Separate(x.size, y.size) if copied is None else _Paired(x.size, _check_copied(copied, x.size, y.size))
     statistics = _statistics(metrics, x, y, draws, resamples, seed)
     bounds = {name: np.quantile(statistics[name] + values[name], [tail, 1 - tail]) for name in metrics}
     return {name: _interval(metrics[name], values[name], bounds[name], min(x.size, y.size), tail) for name in metrics}
@@ -94,36 +94,38 @@ def _interval(metric: Metric, value: float, bounds: FloatArray, trials: int, tai
 def _statistics(
     metrics: Mapping[Name, Metric], x: FloatArray, y: FloatArray, draws: "_Draws", resamples: int, seed: int
 ) -> dict[Name, FloatArray]:
-    """Per metric, how far each resample's value lies from the value of all scores."""
-    found: dict[Name, list[FloatArray]] = {name: [] for name in metrics}
+    """Return per metric the deviation of each resample's value from the value of all scores."""
+    deviations: dict[Name, list[FloatArray]] = {name: [] for name in metrics}
     counted = {name: on_counts for name, metric in metrics.items() if (on_counts := _on_counts(metric)) is not None}
     others = {name: metric for name, metric in metrics.items() if name not in counted}
     if counted:
         x_bins, y_bins, bins = _binned(x, y)
-        whole = Counts(*(_cumulative(np.bincount(some, minlength=bins)[None]) for some in (x_bins, y_bins)))
+        whole = Counts(
+            *(_cumulative(np.bincount(bin_numbers, minlength=bins)[None]) for bin_numbers in (x_bins, y_bins))
+        )
         for size, rngs in _blocks(resamples, bins, seed):
             drawn = Counts(*map(_cumulative, draws.counts(x_bins, y_bins, bins, size, *rngs)))
             for name, on_counts in counted.items():
-                found[name].append(on_counts(drawn) - on_counts(whole))
+                deviations[name].append(on_counts(drawn) - on_counts(whole))
     if others:
         values = {name: metric(x, y) for name, metric in others.items()}
         for size, rngs in _blocks(resamples, x.size + y.size, seed):
-            i, j = draws.places(size, *rngs)
+            i, j = draws.indices(size, *rngs)
             for name, metric in others.items():
                 resampled = [metric(x[row], y[column]) for row, column in zip(i, j, strict=True)]
-                found[name].append(np.array(resampled) - values[name])
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+                deviations[name].append(np.array(resampled) - values[name])
+    return {name: np.concatenate(parts) for name, parts in deviations.items()}
 
 
 def _blocks(resamples: int, width: int, seed: int) -> Iterator[tuple[int, list[np.random.Generator]]]:
-    """How many resamples at once, with a stream per side: draws do not depend on the block."""
+    """Yield the number of resamples per block and one generator per side; draws do not depend on the blocks."""
     rngs = np.random.default_rng(seed).spawn(2)
     rows = max(1, _BLOCK // width)
     return ((min(rows, resamples - start), rngs) for start in range(0, resamples, rows))
 
 
 def _binned(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray, int]:
-    """The bins of both sides' scores: a bin per distinct score; where these are too many, of about as many scores."""
+    """Return the bin of every score: one per distinct score, or, if these are too many, bins of about equal size."""
     distinct = distinct_scores(np.sort(x), np.sort(y))
     x_place, y_place = np.searchsorted(distinct, x), np.searchsorted(distinct, y)
     bins = distinct.size
@@ -135,19 +137,19 @@ def _binned(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray, int]:
 
 
 class _Draws(Protocol):
-    """How resamples are drawn; `rng` is the inliers' stream or that of both, `other` the outliers' or the rest's."""
+    """Resampling scheme; `rng` draws inliers (or pairs), `other` draws outliers (or inliers without a copy)."""
 
     def counts(
         self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
-        """Counts by bin of resampled inliers and outliers, [size, bins] each, given the bin of every score."""
+        """Return counts by bin of resampled inliers and outliers, [size, bins] each, from the bin of every score."""
 
-    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
-        """Places of resampled inliers [size, n] and outliers [size, m]."""
+    def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Return indices of resampled inliers [size, n] and outliers [size, m]."""
 
 
-class _Apart(NamedTuple):
-    """Each side by itself."""
+class _Separate(NamedTuple):
+    """Resampling of each side separately."""
 
     n: int
     m: int
@@ -157,12 +159,12 @@ class _Apart(NamedTuple):
     ) -> tuple[IntArray, IntArray]:
         return _multinomial(x, bins, size, rng), _multinomial(y, bins, size, other)
 
-    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+    def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
         return rng.integers(self.n, size=(size, self.n)), other.integers(self.m, size=(size, self.m))
 
 
-class _Together(NamedTuple):
-    """Pairs of an inlier and its copy, and the inliers without one."""
+class _Paired(NamedTuple):
+    """Resampling of pairs of an inlier and its copy, and of the inliers without a copy."""
 
     n: int
     copied: IntArray
@@ -177,33 +179,36 @@ class _Together(NamedTuple):
         m = len(self.copied)
         times = rng.multinomial(m, np.full(m, 1 / m), size)
         of_pairs, of_copies = (
-            np.stack([np.bincount(some, row, bins) for row in times]).astype(np.int64) for some in (x[self.copied], y)
+            np.stack([np.bincount(bin_numbers, row, bins) for row in times]).astype(np.int64)
+            for bin_numbers in (x[self.copied], y)
         )
         return of_pairs + _multinomial(x[self.rest], bins, size, other), of_copies
 
-    def places(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
+    def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
         m, rest = len(self.copied), self.rest
         pairs = rng.integers(m, size=(size, m))
-        alone = rest[other.integers(len(rest), size=(size, len(rest)))] if len(rest) else np.empty((size, 0), np.int64)
-        return np.concatenate([self.copied[pairs], alone], axis=1), pairs
+        unpaired = (
+            rest[other.integers(len(rest), size=(size, len(rest)))] if len(rest) else np.empty((size, 0), np.int64)
+        )
+        return np.concatenate([self.copied[pairs], unpaired], axis=1), pairs
 
 
-def _multinomial(places: IntArray, bins: int, size: int, rng: np.random.Generator) -> IntArray:
-    """Counts by bin of as many draws from these bins, [size, bins]."""
-    if not len(places):
+def _multinomial(indices: IntArray, bins: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return counts by bin of resamples of the same size, [size, bins]."""
+    if not len(indices):
         return np.zeros((size, bins), np.int64)
-    return rng.multinomial(len(places), np.bincount(places, minlength=bins) / len(places), size)
+    return rng.multinomial(len(indices), np.bincount(indices, minlength=bins) / len(indices), size)
 
 
-def _checked(copied: ArrayLike, n: int, m: int) -> IntArray:
-    places = np.asarray(copied)
-    if places.shape != (m,) or len(np.unique(places)) < m or not 0 <= places.min() <= places.max() < n:
-        raise ValueError(f"copied must name another of the {n} inliers for each of the {m} outliers")
-    return places
+def _check_copied(copied: ArrayLike, n: int, m: int) -> IntArray:
+    indices = np.asarray(copied)
+    if indices.shape != (m,) or len(np.unique(indices)) < m or not 0 <= indices.min() <= indices.max() < n:
+        raise ValueError(f"copied must hold {m} different indices of the {n} inliers, one per outlier")
+    return indices
 
 
 def _on_counts(metric: Metric) -> CountMetric | None:
-    """The form of a threshold metric that takes counts, with the options of a partial."""
+    """Return the form of a threshold metric that takes counts, with the options of a partial; None for others."""
     if isinstance(metric, partial) and not metric.args:
         on_counts = _on_counts(metric.func)
         return None if on_counts is None else partial(on_counts, **metric.keywords)
@@ -211,11 +216,11 @@ def _on_counts(metric: Metric) -> CountMetric | None:
 
 
 def _is_rate(metric: Metric) -> bool:
-    """Is it one of this package's metrics that lie in [0, 1]?"""
+    """Return True for the metrics of this package that lie in [0, 1]."""
     plain = metric.func if isinstance(metric, partial) else metric
     return plain is not detection.min_rank and any(plain is known for known, _ in _ON_COUNTS)
 
 
 def _cumulative(counts: IntArray) -> IntArray:
-    """Cumulative counts [R, K + 1] from counts [R, K]."""
+    """Return cumulative counts [R, K + 1] of counts [R, K]."""
     return np.concatenate([np.zeros((len(counts), 1), counts.dtype), counts.cumsum(axis=1)], axis=1)

@@ -1,4 +1,4 @@
-"""Checked scores, and the table of cumulative counts that every threshold metric is a function of."""
+"""Validation of scores, and the table of cumulative counts, from which every threshold metric is computed."""
 
 from typing import NamedTuple
 
@@ -21,21 +21,21 @@ class Counts(NamedTuple):
 
     @property
     def n(self) -> int:
-        """The number of inlier scores."""
+        """Number of inlier scores."""
         return int(self.inliers[0, -1])
 
     @property
     def m(self) -> int:
-        """The number of outlier scores."""
+        """Number of outlier scores."""
         return int(self.outliers[0, -1])
 
     def descending(self) -> "Counts":
-        """The same table read from the largest score down, as if all scores had changed sign."""
+        """Return the table for negated scores, from the largest score down."""
         return Counts(self.n - self.inliers[:, ::-1], self.m - self.outliers[:, ::-1])
 
 
 def as_scores(scores: ArrayLike, side: str) -> FloatArray:
-    """Scores as a float64 vector; `side` is how an error names them."""
+    """Return scores as a float64 vector; raise an error, which names them by `side`, unless all are finite."""
     try:
         array = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -46,7 +46,7 @@ def as_scores(scores: ArrayLike, side: str) -> FloatArray:
     if array.ndim != 1:
         raise ValueError(
             f"{side} scores have shape {array.shape}, expected one dimension with one score per image; "
-            "flatten them or pick one column"
+            "flatten them or select one column"
         )
     if array.size == 0:
         raise ValueError(
@@ -62,12 +62,12 @@ def _require_finite(array: FloatArray, side: str) -> None:
         nans = np.count_nonzero(np.isnan(array))
         raise ValueError(
             f"{bad} of {array.size} {side} scores are not finite ({nans} NaN, {bad - nans} infinite), "
-            "expected finite numbers; find the images behind them and mend the detector"
+            "expected finite numbers; find the images with such scores and fix the detector"
         )
 
 
 def as_fraction(value: float, name: str) -> float:
-    """A share in (0, 1], such as a recall or a confidence level."""
+    """Return the value if it is in (0, 1], such as a recall or a confidence level; else raise an error."""
     if not 0 < value <= 1:
         hint = f"use {value / 100:g} instead of {value:g}" if 1 < value <= 100 else "pass for example 0.95"
         raise ValueError(f"{name} is {value:g}, expected a fraction above 0 and at most 1; {hint}")
@@ -75,14 +75,14 @@ def as_fraction(value: float, name: str) -> float:
 
 
 def distinct_scores(inliers: FloatArray, outliers: FloatArray) -> FloatArray:
-    """The distinct values of two sorted vectors, ascending."""
+    """Return the distinct values of two sorted vectors, ascending."""
     merged = np.sort(np.concatenate([inliers, outliers]), kind="stable")  # merges the two runs in linear time
     first: FloatArray = merged[np.append(True, merged[1:] != merged[:-1])]
     return first
 
 
 def tabulate(inliers: ArrayLike, outliers: ArrayLike) -> Counts:
-    """The table of one sample, R = 1."""
+    """Return the table of one sample, R = 1."""
     x, y = np.sort(as_scores(inliers, "inlier")), np.sort(as_scores(outliers, "outlier"))
     distinct = distinct_scores(x, y)
     return Counts(_cumulative(x, distinct), _cumulative(y, distinct))

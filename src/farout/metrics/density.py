@@ -1,4 +1,4 @@
-"""The overlap of two score densities."""
+"""Overlap of two score densities."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ _POINT = 1e-12  # narrower than this on the [0, 1] scale, a density is a point m
 
 
 class _Density(NamedTuple):
-    """A density by its values on an even grid; zero outside it."""
+    """Density given by its values on a regular grid; zero outside it."""
 
     grid: FloatArray
     values: FloatArray
@@ -23,12 +23,12 @@ class _Density(NamedTuple):
 
 
 def overlap(inliers: ArrayLike, outliers: ArrayLike) -> float:
-    """Overlap coefficient of the SHAPES and CHARS paper, eq. 1: ∫ min(f, g) of the smoothed score densities.
+    """Return the overlap coefficient of the SHAPES and CHARS paper, eq. 1: ∫ min(f, g) of the smoothed score densities.
 
-    Both sides are min-max normalized together, which keeps their order and scales. f and g are Gaussian kernel
-    estimates with Scott's bandwidth, n^(−1/5) times the standard deviation, each of its own side; the paper names
-    neither kernel nor bandwidth. The integral runs over the whole line, so equal samples give 1. A side of
-    constant scores is a point mass: it overlaps with an equal point mass entirely, with a density not at all.
+    Both sides are min-max normalized together, which keeps their order and relative scale. f and g are Gaussian kernel
+    estimates with Scott's bandwidth, n^(−1/5) times the standard deviation of that side; the paper states neither
+    kernel nor bandwidth. The integral runs over the whole line, so equal samples give 1. A side of constant scores is
+    a point mass: its overlap is 1 with an equal point mass and 0 with a density.
     """
     x, y = _normalize(as_scores(inliers, "inlier"), as_scores(outliers, "outlier"))
     h, k = _bandwidth(x), _bandwidth(y)
@@ -50,10 +50,10 @@ def _bandwidth(x: FloatArray) -> float:
 
 
 def _smooth(x: FloatArray, h: float) -> _Density:
-    """Kernel estimate by linear binning and convolution (Wand 1994).
+    """Return the kernel estimate by linear binning and convolution (Wand 1994).
 
-    The grid follows the bandwidth. No score is further than √n standard deviations from the mean, which bounds
-    the grid by some 2 n^0.7 bandwidths, however long the tails.
+    The grid step is proportional to the bandwidth. No score is further than √n standard deviations from the mean, which
+    bounds the grid by about 2 n^0.7 bandwidths, however long the tails.
     """
     step = h / _STEPS
     origin = x.min()

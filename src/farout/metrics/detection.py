@@ -1,7 +1,7 @@
-"""How well scores tell outliers from inliers. Larger scores are more outlying; inlier scores come first.
+"""Metrics of the separation of outliers from inliers. Larger scores are more outlying; inlier scores come first.
 
-A threshold metric depends on the scores only through their order and ties. Each is written once, as a function
-of the count table with one value per row, which the public function below it and the bootstrap share.
+A threshold metric depends on the scores only through their order and ties. Each is implemented once, as a function
+of the count table with one value per row, which the public function below it and the bootstrap use.
 """
 
 from fractions import Fraction
@@ -28,9 +28,9 @@ def auroc_of(counts: Counts) -> FloatArray:
 
 
 def auroc(inliers: ArrayLike, outliers: ArrayLike) -> float:
-    """Area under the ROC curve: P(outlier score > inlier score) + ½ P(equal), the Mann-Whitney U over n·m.
+    """Return the area under the ROC curve: P(outlier score > inlier score) + ½ P(equal), the Mann-Whitney U over n·m.
 
-    Counted in integers, hence exact with ties and unchanged by any strictly increasing map of the scores.
+    Computed from integer counts, hence exact with ties and invariant under any strictly increasing map of the scores.
     """
     return float(auroc_of(tabulate(inliers, outliers))[0])
 
@@ -41,7 +41,7 @@ def aupr_of(counts: Counts, *, positive: Side = "outlier") -> FloatArray:
         return _average_precision(a, b)
     if positive == "inlier":
         return _average_precision(*counts)
-    raise ValueError(f'positive is {positive!r}, expected "outlier" or "inlier"; name the class to be retrieved')
+    raise ValueError(f'positive is {positive!r}, expected "outlier" or "inlier", the class to be retrieved')
 
 
 def _average_precision(hits: IntArray, misses: IntArray) -> FloatArray:
@@ -50,16 +50,16 @@ def _average_precision(hits: IntArray, misses: IntArray) -> FloatArray:
 
 
 def aupr(inliers: ArrayLike, outliers: ArrayLike, *, positive: Side = "outlier") -> float:
-    """Area under the precision-recall curve as average precision, Σ (R_k − R_{k−1}) P_k over the thresholds.
+    """Return the area under the precision-recall curve as average precision, Σ (R_k − R_{k−1}) P_k over thresholds.
 
-    Step-wise, with tied scores entering together, as scikit-learn's `average_precision_score`. `positive` names
+    A step function in which tied scores count together, as in scikit-learn's `average_precision_score`. `positive` is
     the class to be retrieved: outliers from the largest score down, or inliers from the smallest score up.
     """
     return float(aupr_of(tabulate(inliers, outliers), positive=positive)[0])
 
 
 def _false_positive_rate(kept: IntArray, passed: IntArray, recall: float) -> FloatArray:
-    """The share of `passed` at the first threshold that keeps at least `recall` of `kept`."""
+    """Return the fraction of `passed` at the first threshold that keeps at least `recall` of `kept`."""
     needed = ceil(Fraction(str(as_fraction(recall, "recall"))) * int(kept[0, -1]))  # exact: 0.95 is 19/20
     threshold = np.count_nonzero(kept < needed, axis=1)
     return _share(passed[np.arange(len(passed)), threshold], int(passed[0, -1]))
@@ -70,7 +70,7 @@ def fpr_at_95_id_recall_of(counts: Counts, *, recall: float = 0.95) -> FloatArra
 
 
 def fpr_at_95_id_recall(inliers: ArrayLike, outliers: ArrayLike, *, recall: float = 0.95) -> float:
-    """The share of outliers accepted at the threshold that accepts at least 95 % of the inliers.
+    """Return the fraction of outliers accepted at the threshold that accepts at least 95 % of the inliers.
 
     A score is accepted when it is <= t, with t the smallest inlier score for which #{inliers <= t} >= 0.95 n.
     Ties at t are all accepted, on both sides. `recall` replaces the 0.95.
@@ -84,7 +84,7 @@ def fpr_at_95_ood_recall_of(counts: Counts, *, recall: float = 0.95) -> FloatArr
 
 
 def fpr_at_95_ood_recall(inliers: ArrayLike, outliers: ArrayLike, *, recall: float = 0.95) -> float:
-    """The share of inliers flagged at the threshold that flags at least 95 % of the outliers.
+    """Return the fraction of inliers flagged at the threshold that flags at least 95 % of the outliers.
 
     A score is flagged when it is >= t, with t the largest outlier score for which #{outliers >= t} >= 0.95 m.
     Ties at t are all flagged, on both sides. `recall` replaces the 0.95.
@@ -99,7 +99,7 @@ def detection_accuracy_of(counts: Counts) -> FloatArray:
 
 
 def detection_accuracy(inliers: ArrayLike, outliers: ArrayLike) -> float:
-    """The best balanced accuracy over all thresholds, max_t ½ (P(inlier <= t) + P(outlier > t)).
+    """Return the best balanced accuracy over all thresholds, max_t ½ (P(inlier <= t) + P(outlier > t)).
 
     One minus the detection error of Liang et al. 2018 (ODIN); the detection accuracy of Lee et al. 2018
     (Mahalanobis) with equal priors. At least ½, since a threshold may flag everything.
@@ -114,17 +114,17 @@ def min_rank_of(counts: Counts, *, normalized: bool = False) -> FloatArray:
 
 
 def min_rank(inliers: ArrayLike, outliers: ArrayLike, *, normalized: bool = False) -> float:
-    """MinRank of EvG: the number of inlier scores strictly below the smallest outlier score.
+    """Return the MinRank of EvG: the number of inlier scores strictly below the smallest outlier score.
 
-    Ranks start from zero, so an ideal detector reaches n, or 1 when `normalized` divides by n.
+    Ranks start at zero, so an ideal detector has n, or 1 if `normalized` divides by n.
     """
     return float(min_rank_of(tabulate(inliers, outliers), normalized=normalized)[0])
 
 
 def generalizability_score(auroc_setup: float, auroc_unshifted: float) -> float:
-    """GS of ROOD, eq. 2: AUROC in a setup with shifted inliers minus AUROC without shift, in percentage points.
+    """Return the GS of ROOD, eq. 2: AUROC in a setup with shifted inliers minus AUROC without, in percentage points.
 
-    Takes AUROCs in [0, 1]; both may be means over classes. Negative: the detector does not generalize.
+    Both AUROCs are in [0, 1] and may be means over classes. Negative: the detector does not generalize.
     """
     for name, value in (("auroc_setup", auroc_setup), ("auroc_unshifted", auroc_unshifted)):
         if not 0 <= value <= 1:

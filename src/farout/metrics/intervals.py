@@ -11,7 +11,7 @@ from farout.metrics.counts import FloatArray, IntArray, as_fraction, as_scores
 
 
 class Interval(NamedTuple):
-    """An estimate with its confidence interval."""
+    """Estimate with its confidence interval."""
 
     value: float
     low: float
@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The AUROC of detector a minus that of b, with its confidence interval and two-sided p-value."""
+    """Difference of the AUROCs of detectors a and b, with its confidence interval and two-sided p-value."""
 
     difference: float
     low: float
@@ -28,17 +28,17 @@ class Comparison(NamedTuple):
 
 
 def auroc_interval(inliers: ArrayLike, outliers: ArrayLike, *, level: float = 0.95) -> Interval:
-    """AUROC with DeLong's interval on the logit scale, where it cannot leave [0, 1].
+    """Return the AUROC with DeLong's interval, computed on the logit scale, which keeps it within [0, 1].
 
     Structural components come from ranks in O(n log n) (Sun & Xu 2014). DeLong's variance is zero when the sides
-    are fully separated or all scores tie, and undefined for a single score; there the interval is Clopper and
-    Pearson's for k = min(n, m) trials. It is distribution-free: full separation puts k disjoint pairs in order,
-    which has probability at most AUROC^k, and some distributions attain that bound.
+    are fully separated or all scores tie, and undefined for a single score; then the interval is Clopper and Pearson's
+    for k = min(n, m) trials. It is distribution-free: full separation orders k disjoint pairs correctly, which has
+    probability at most AUROC^k, and some distributions attain that bound.
 
-    Coverage on Gaussian scores is near `level` from some 20 scores a side. It falls short, to about 0.86 for 0.95,
-    when one side is much smaller and hardly any of its scores is misplaced (10 against 200 at AUROC 0.95).
+    Coverage on Gaussian scores is near `level` from about 20 scores per side on. It is lower, about 0.86 for 0.95, if
+    one side is much smaller and hardly any of its scores is misplaced (10 against 200 at AUROC 0.95).
     """
-    x = np.sort(as_scores(inliers, "inlier"))  # sorted scores are looked up several times faster
+    x = np.sort(as_scores(inliers, "inlier"))  # lookups of sorted scores are several times faster
     y = np.sort(as_scores(outliers, "outlier"))
     tail = (1 - as_fraction(level, "level")) / 2
     placements = _placements(x, y)
@@ -50,7 +50,7 @@ def auroc_interval(inliers: ArrayLike, outliers: ArrayLike, *, level: float = 0.
 
 
 def _placements(x: FloatArray, y: FloatArray) -> tuple[IntArray, IntArray]:
-    """Per inlier twice the number of outliers above it, per outlier twice the inliers below; ties count half.
+    """Return per inlier twice the number of outliers above it, per outlier twice the inliers below; ties count half.
 
     Divided by 2m and 2n they are the structural components V10 and V01 of DeLong et al.
     """
@@ -66,7 +66,7 @@ def _mean(placements: tuple[IntArray, IntArray]) -> float:
 
 
 def _variance(placements: tuple[IntArray, IntArray]) -> float:
-    """S10 / n + S01 / m; zero when it cannot be estimated because one side has a single score."""
+    """Return S10 / n + S01 / m; 0 if one side has a single score, where it cannot be estimated."""
     above, below = placements
     n, m = above.size, below.size
     if min(n, m) == 1:
@@ -75,13 +75,13 @@ def _variance(placements: tuple[IntArray, IntArray]) -> float:
 
 
 def logit_bounds(value: float, error: float, tail: float) -> tuple[float, float]:
-    """Bounds of a share with this standard error, on the logit scale, where they cannot leave [0, 1]."""
+    """Return bounds of a fraction with this standard error, computed on the logit scale, which keeps them in [0, 1]."""
     reach = -float(ndtri(tail)) * error / (value * (1 - value))
     return float(expit(logit(value) - reach)), float(expit(logit(value) + reach))
 
 
 def clopper_pearson_bounds(value: float, trials: int, tail: float) -> tuple[float, float]:
-    """Exact bounds of a rate from `value * trials` hits (Clopper and Pearson 1934)."""
+    """Return exact bounds of a rate from `value * trials` hits (Clopper and Pearson 1934)."""
     hits = value * trials
     low = float(betaincinv(hits, trials - hits + 1, tail)) if value > 0 else 0.0
     high = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if value < 1 else 1.0
@@ -96,17 +96,17 @@ def paired_test(
     *,
     level: float = 0.95,
 ) -> Comparison:
-    """DeLong's test of two detectors, or two versions of one, that scored the same images in the same order.
+    """Return DeLong's test of two detectors, or two versions of one, with scores of the same images in the same order.
 
     `paired_test(old(inliers), old(outliers), new(inliers), new(outliers))`: `difference` is the AUROC of the first
-    minus that of the second, in its interval from `low` to `high`; a `p_value` below 0.05 tells the two apart. Far
-    smaller differences show than in the intervals of the two AUROCs, since both met the same images.
+    minus that of the second, with interval `low` to `high`; it is significant if `p_value` is below 0.05. Since both
+    scored the same images, the test detects far smaller differences than a comparison of the two AUROC intervals.
 
     The variance of the difference, Var a + Var b − 2 Cov, is that of the differences of structural components.
-    It is zero when all pairs show the same difference d: equal scores, or both detectors separate or tie
-    everything. Then, by k = min(n, m) disjoint pairs, at most a share q = 1 − (½(1 − level))^(1/k) of all pairs
-    behaves otherwise. This leaves d − q(1 + d) to d + q(1 − d) and, by duality, p = 2 (1 + |d|)^−k, at most 1.
-    A side of a single score, where the variance is undefined, is treated alike.
+    It is zero if all pairs have the same difference d: equal scores, or both detectors separate or tie everything.
+    Then, by k = min(n, m) disjoint pairs, at most a fraction q = 1 − (½(1 − level))^(1/k) of all pairs has another
+    difference. This gives d − q(1 + d) to d + q(1 − d) and, by duality, p = 2 (1 + |d|)^−k, at most 1. A side with a
+    single score, whose variance is undefined, is treated in the same way.
     """
     tail = (1 - as_fraction(level, "level")) / 2
     a = _placements(as_scores(inliers_a, "inlier a"), as_scores(outliers_a, "outlier a"))
@@ -124,18 +124,18 @@ def _require_same_images(a: tuple[IntArray, IntArray], b: tuple[IntArray, IntArr
     for side, of_a, of_b in zip(("inlier", "outlier"), a, b, strict=True):
         if of_a.size != of_b.size:
             raise ValueError(
-                f"got {of_a.size} {side} scores of detector a but {of_b.size} of detector b, expected as many; "
+                f"got {of_a.size} {side} scores of detector a but {of_b.size} of detector b, expected the same number; "
                 "score the same images, in the same order, with both"
             )
 
 
 def normal_comparison(d: float, error: float, tail: float) -> Comparison:
-    """A difference d of AUROCs with this standard error."""
+    """Return the comparison for a difference d of AUROCs with this standard error."""
     reach = -float(ndtri(tail)) * error
     return Comparison(d, max(-1.0, d - reach), min(1.0, d + reach), erfc(abs(d) / error / sqrt(2)))
 
 
 def constant_comparison(d: float, pairs: int, tail: float) -> Comparison:
-    """A difference d that all pairs show, so many of them disjoint; see `paired_test`."""
+    """Return the comparison for a difference d of all pairs, `pairs` of them disjoint; see `paired_test`."""
     q = 1 - tail ** (1 / pairs)
     return Comparison(d, d - q * (1 + d), d + q * (1 - d), min(1.0, 2 * (1 + abs(d)) ** -pairs))

@@ -1,4 +1,4 @@
-"""Classifiers: networks by name, any module as a `Network`, and their weights.
+"""Classifiers: architectures by name, the `Network` wrapper of any module, and weights.
 
 `train` and `History` are those of `farout.training`, imported when first used.
 """
@@ -47,15 +47,15 @@ def __getattr__(name: str) -> Any:
 
 
 SMALLEST = 16
-"""The smallest side that leaves every network a map to look at."""
+"""Smallest image side that all networks support."""
 
 
 GIVEN = ("classes", "side", "channels")
-"""Arguments that a network's maker gets where it takes them."""
+"""Arguments that are passed to a network's builder if it accepts them."""
 
 
 def names() -> list[str]:
-    """The names `create` knows."""
+    """Return the names of all registered networks."""
     return NETWORKS.names()
 
 
@@ -72,7 +72,7 @@ def create(
     seed: int = 0,
     **params: Any,
 ) -> Network:
-    """A network by name for images of this side, in eval mode; its weights depend on `seed` and nothing else.
+    """Create a network by name for images of this side, in eval mode; its weights depend only on `seed`.
 
     name: one of `names()`, or "timm:" and any name of timm's, with the tag of its weights or without.
         Below 96 px the small-image form, whose stem keeps the side; from 96 px on, and for pretrained weights, timm's.
@@ -106,7 +106,7 @@ def create(
             check_parameters(name, params)
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
-            module = _made(name, {"classes": classes, "side": side, "channels": channels}, params)
+            module = _build(name, {"classes": classes, "side": side, "channels": channels}, params)
     if isinstance(module, Network):
         return module.eval() if mean is None and std is None else _normalized(module, mean, std)
     own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
@@ -119,18 +119,18 @@ def create(
 
 
 def parameters(name: str) -> list[str] | None:
-    """The parameters that a network of the user's takes beside classes, side and channels; None where it takes any."""
-    maker = _users_maker(name)
-    if maker is None:
+    """Return the parameters of a user's network other than classes, side and channels; None if it accepts any."""
+    builder = _users_maker(name)
+    if builder is None:
         return []
-    known = inspect.signature(maker).parameters.values()
+    known = inspect.signature(builder).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         return None
     return [parameter.name for parameter in known if parameter.name not in GIVEN]
 
 
 def check_parameters(name: str, params: Mapping[str, Any]) -> None:
-    """An error where a network takes no such parameters."""
+    """Raise an error if a network has no such parameters."""
     known = parameters(name)
     for key in params if known is not None else ():
         if key not in (known or ()):
@@ -138,9 +138,9 @@ def check_parameters(name: str, params: Mapping[str, Any]) -> None:
 
 
 def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
-    """Return what decides a network of the user's beside its weights: the code that makes it and its parameters.
+    """Return the identity of a user's network apart from its weights: the code that builds it and its parameters.
 
-    Nothing of a network of ours, where the name is all there is.
+    Empty for built-in networks, which the name identifies.
     """
     maker = _users_maker(name)
     return {} if maker is None else {"code": describe_maker(maker), "params": dict(params)}
@@ -155,14 +155,14 @@ def _users_maker(name: str) -> Callable[..., nn.Module] | None:
     return maker if is_users(maker) else None
 
 
-def _made(name: str, given: dict[str, int], params: dict[str, Any]) -> nn.Module:
-    """The module of a registered maker, which gets what it names of what we know of the images."""
+def _build(name: str, inputs: dict[str, int], params: dict[str, Any]) -> nn.Module:
+    """Build a registered network with those of the inputs that its builder accepts."""
     check_parameters(name, params)
     known = inspect.signature(NETWORKS[name]).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
     named = {parameter.name for parameter in known}
     module = NETWORKS.create(
-        name, **{key: value for key, value in given.items() if takes_any or key in named}, **params
+        name, **{key: value for key, value in inputs.items() if takes_any or key in named}, **params
     )
     if not isinstance(module, nn.Module):
         raise TypeError(f"network {name!r}: expected an nn.Module or a farout.Network, got {type(module).__name__}")
@@ -170,7 +170,7 @@ def _made(name: str, given: dict[str, int], params: dict[str, Any]) -> nn.Module
 
 
 def _normalized(network: Network, mean: Any, std: Any) -> Network:
-    """The network with another normalizer."""
+    """Return the network with another normalizer."""
     return Network(
         network.module,
         mean=network.mean.flatten().tolist() if mean is None else mean,

@@ -1,4 +1,4 @@
-"""What our networks share: the registry of names, He initialization, and draws that spare the global generators."""
+"""Shared parts of the networks: the registry, He initialization, and temporary seeding of the global generators."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from farout import aliases
 from farout.registry import Registry
 
 NETWORKS: Registry[nn.Module] = Registry("network", nn.Module, aliases.NETWORKS)
-"""Names -> functions `(classes, side, channels) -> nn.Module` from normalized images to logits.
+"""Builders `(classes, side, channels) -> nn.Module` by name; the module maps normalized images to logits.
 
-A network says which images it takes with `side: int` and which submodules are its stages with `block_names`.
+A network states the side of its images by `side: int` and its stages by `block_names`.
 """
 
 
@@ -28,13 +28,13 @@ def he_initialize(network: nn.Module) -> None:
 
 
 def convolution(inputs: int, width: int, kernel: int = 3, stride: int = 1) -> nn.Conv2d:
-    """A convolution without bias, padded so that stride 1 keeps the side."""
+    """Build a convolution without bias, padded so that stride 1 keeps the side."""
     return nn.Conv2d(inputs, width, kernel, stride, kernel // 2, bias=False)
 
 
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """While this lasts, torch's global generators start from `seed`; afterwards they are as they were before."""
+    """Seed torch's global generators within the block and restore their state afterwards."""
     cuda = device is not None and device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if cuda else []):
         torch.default_generator.manual_seed(seed)

@@ -14,7 +14,7 @@ from farout.networks.base import NETWORKS, he_initialize
 class LeNet(nn.Module):
     """LeNet-5 (LeCun et al. 1998, section II.B) with ReLU and max pooling; 28 px are padded to 32 as in the paper.
 
-    Maps of other sides are averaged to the 5×5 that 28 and 32 px leave.
+    For other sides the maps are averaged to 5×5, their size at 28 and 32 px.
     """
 
     block_names = ("stage1", "stage2")
@@ -35,7 +35,7 @@ class LeNet(nn.Module):
 
 
 class Stages(nn.Module):
-    """Stages in a row, the mean over the map, one linear head."""
+    """Sequence of stages, global average pooling, one linear head."""
 
     def __init__(self, stages: Sequence[nn.Module], width: int, classes: int, side: int) -> None:
         super().__init__()
@@ -53,15 +53,15 @@ class Stages(nn.Module):
 
 
 def _pool() -> nn.Module:
-    """Halving that rounds up, so that 28 px and less survive as many poolings as 32 px."""
+    """Build 2×2 max pooling that rounds up, so that 28 px and less allow as many poolings as 32 px."""
     return nn.MaxPool2d(2, ceil_mode=True)
 
 
 @NETWORKS.register("alexnet")
 def alexnet(classes: int, side: int, channels: int) -> nn.Module:
-    """The five convolutions of AlexNet (Krizhevsky et al. 2012; widths of Krizhevsky 2014), one linear head.
+    """AlexNet: five convolutions (Krizhevsky et al. 2012; widths of Krizhevsky 2014), one linear head.
 
-    The pooling windows are 2×2 rather than 3×3, as usual for CIFAR: 32 px end in a single pixel.
+    The pooling windows are 2×2 rather than 3×3, as usual for CIFAR: 32 px are reduced to a single pixel.
     """
 
     def stage(inputs: int, width: int, kernel: int, stride: int = 1) -> list[nn.Module]:
@@ -76,7 +76,7 @@ def alexnet(classes: int, side: int, channels: int) -> nn.Module:
 
 
 def vgg(depths: Sequence[int], classes: int, side: int, channels: int) -> nn.Module:
-    """Simonyan & Zisserman 2015, table 1, with batch norms and one linear head; `depths`: convolutions per stage."""
+    """Build a VGG (Simonyan & Zisserman 2015, table 1) with batch norms and one linear head; `depths`: per stage."""
     stages, inputs = [], channels
     for depth, width in zip(depths, (64, 128, 256, 512, 512), strict=True):
         layers: list[nn.Module] = []
@@ -89,11 +89,11 @@ def vgg(depths: Sequence[int], classes: int, side: int, channels: int) -> nn.Mod
 
 @NETWORKS.register("vgg11")
 def vgg11(classes: int, side: int, channels: int) -> nn.Module:
-    """Configuration A of Simonyan & Zisserman 2015, table 1."""
+    """VGG-11, configuration A of Simonyan & Zisserman 2015, table 1."""
     return vgg((1, 1, 2, 2, 2), classes, side, channels)
 
 
 @NETWORKS.register("vgg16")
 def vgg16(classes: int, side: int, channels: int) -> nn.Module:
-    """Configuration D of Simonyan & Zisserman 2015, table 1."""
+    """VGG-16, configuration D of Simonyan & Zisserman 2015, table 1."""
     return vgg((2, 2, 3, 3, 3), classes, side, channels)

@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from farout.networks.base import NETWORKS, convolution, he_initialize
 
 GROWTH = 32
-"""k, the channels every layer adds (Huang et al. 2017, table 1)."""
+"""Growth rate k, the number of channels that every layer adds (Huang et al. 2017, table 1)."""
 DEPTHS = (6, 12, 24, 16)
-"""Layers of each dense block (Huang et al. 2017, table 1)."""
+"""Number of layers of each dense block (Huang et al. 2017, table 1)."""
 
 
 class DenseLayer(nn.Module):
-    """BN, ReLU, 1×1 to 4k channels, BN, ReLU, 3×3 to k channels, put beside the input (DenseNet-B, section 3)."""
+    """BN, ReLU, 1×1 to 4k channels, BN, ReLU, 3×3 to k channels, concatenated to the input (DenseNet-B, section 3)."""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class DenseLayer(nn.Module):
 
 
 def transition(inputs: int) -> nn.Module:
-    """BN, ReLU, 1×1 to half the channels, 2×2 average pooling (DenseNet-C with θ = 0.5, section 3)."""
+    """Build BN, ReLU, 1×1 to half the channels, 2×2 average pooling (DenseNet-C with θ = 0.5, section 3)."""
     return nn.Sequential(
         nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), convolution(inputs, inputs // 2, 1), nn.AvgPool2d(2)
     )
@@ -37,7 +37,7 @@ def transition(inputs: int) -> nn.Module:
 
 @NETWORKS.register("densenet121")
 class DenseNet(nn.Module):
-    """DenseNet-121 of Huang et al. 2017, table 1, whose stem neither strides nor pools."""
+    """DenseNet-121 of Huang et al. 2017, table 1, with a stem without strides and pooling."""
 
     block_names = ("dense1", "dense2", "dense3", "dense4")
 

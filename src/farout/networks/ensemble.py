@@ -1,4 +1,4 @@
-"""Several networks as one."""
+"""Ensemble of networks."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from farout.networks.network import Network
 
 
 class Ensemble(Network):
-    """Networks whose softmax is averaged (Lakshminarayanan et al. 2017).
+    """Ensemble of networks whose softmax is averaged (Lakshminarayanan et al. 2017).
 
-    Logits are the logarithm of the mean softmax, features are the members' side by side, blocks are numbered by member,
-    and `Activations.members` holds every member's own logits. There is no single last layer, so detectors that read one
-    cannot read an ensemble.
+    Logits are the logarithm of the mean softmax, features are concatenated, block names are prefixed by the member's
+    number, and `Activations.members` holds the logits of every member. There is no single last layer, so detectors that
+    need one do not support ensembles.
     """
 
     def __init__(self, members: Iterable[Network]) -> None:
         nn.Module.__init__(self)
         members = list(members)
-        strange = [type(member).__name__ for member in members if not isinstance(member, Network)]
-        if strange:
-            raise TypeError(f"expected farout.Network members, got {', '.join(strange)}; wrap each first")
+        others = [type(member).__name__ for member in members if not isinstance(member, Network)]
+        if others:
+            raise TypeError(f"expected farout.Network members, got {', '.join(others)}; wrap each in a Network first")
         if len(members) < 2:
-            raise ValueError(f"an ensemble takes at least 2 networks, got {len(members)}")
+            raise ValueError(f"an ensemble needs at least 2 networks, got {len(members)}")
         if len(set(map(id, members))) < len(members):
             raise ValueError(
-                "a network stands in the ensemble twice; give each member its own, copy.deepcopy makes one"
+                "the same network occurs twice in the ensemble; pass different ones, for example by copy.deepcopy"
             )
         classes = [member.classes for member in members]
         if len(set(classes)) > 1:
-            raise ValueError(f"the members of an ensemble must have as many classes, got {classes}")
+            raise ValueError(f"the members of an ensemble must have the same number of classes, got {classes}")
         self.module = nn.ModuleList(members)
         self.block_names = tuple(f"{i}.{name}" for i, member in enumerate(members) for name in member.block_names)
         self.eval()
 
     @property
     def members(self) -> list[Network]:
-        """The networks."""
+        """Networks of the ensemble."""
         return [member for member in self.module.children() if isinstance(member, Network)]
 
     @property
@@ -55,23 +55,23 @@ class Ensemble(Network):
         return tuple(f"{i}.{name}" for i, member in enumerate(self.members) for name in member.statistics_names)
 
     def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
-        """Every member's activations of the images, put together."""
-        seen: list[Activations] = [member(images, needs=needs) for member in self.members]
-        members = torch.stack([activations.logits for activations in seen], 1)
-        logits = members.double().log_softmax(2).logsumexp(1) - math.log(len(seen))
+        """Return the combined activations of all members."""
+        outputs: list[Activations] = [member(images, needs=needs) for member in self.members]
+        members = torch.stack([activations.logits for activations in outputs], 1)
+        logits = members.double().log_softmax(2).logsumexp(1) - math.log(len(outputs))
         tables: dict[str, Any] = {
-            kind: {f"{i}.{name}": rows for i, a in enumerate(seen) for name, rows in getattr(a, kind).items()}
+            kind: {f"{i}.{name}": rows for i, a in enumerate(outputs) for name, rows in getattr(a, kind).items()}
             for kind in PER_BLOCK
         }
-        features = torch.cat([activations.features for activations in seen], 1)
+        features = torch.cat([activations.features for activations in outputs], 1)
         return Activations(logits.to(features.dtype), features, members=members, **tables)
 
     def normalize(self, images: Tensor) -> Tensor:
-        raise TypeError("every member of an ensemble has a normaliser of its own")
+        raise TypeError("every member of an ensemble has its own normalizer; call normalize of a member")
 
     @property
     def head(self) -> None:
-        """None: the mean softmax is no linear layer's."""
+        """None, since the mean softmax does not come from one linear layer."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Inception-v3 for small images (Szegedy et al. 2016): the paper's modules behind a stem that keeps the side."""
+"""Inception-v3 for small images (Szegedy et al. 2016): the paper's modules after a stem without strides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farout.networks.base import NETWORKS, he_initialize
 
 
 class Conv(nn.Module):
-    """Convolution, batch norm, ReLU. A stride of 2 goes without padding, as the paper's reductions do."""
+    """Convolution, batch norm, ReLU. A stride of 2 has no padding, as in the paper's reductions."""
 
     def __init__(self, inputs: int, width: int, height: int, breadth: int, stride: int = 1) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Conv(nn.Module):
 
 
 class Fork(nn.Module):
-    """Branches that read the same map; their channels are put side by side."""
+    """Branches with the same input, concatenated by channel."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def _pooled(inputs: int, width: int) -> nn.Module:
 
 
 def mixed(inputs: int, pooled: int) -> nn.Module:
-    """Figure 5 of Szegedy et al. 2016, with the 5×5 branch of the authors' code."""
+    """Build figure 5 of Szegedy et al. 2016, with the 5×5 branch of the authors' code."""
     return Fork(
         Conv(inputs, 64, 1, 1),
         nn.Sequential(Conv(inputs, 48, 1, 1), Conv(48, 64, 5, 5)),
@@ -48,7 +48,7 @@ def mixed(inputs: int, pooled: int) -> nn.Module:
 
 
 def mixed_7x7(inputs: int, width: int) -> nn.Module:
-    """Figure 6 of Szegedy et al. 2016 with n = 7: 7×7 convolutions factorized into 1×7 and 7×1."""
+    """Build figure 6 of Szegedy et al. 2016 with n = 7: 7×7 convolutions factorized into 1×7 and 7×1."""
     single = (Conv(inputs, width, 1, 1), Conv(width, width, 1, 7), Conv(width, 192, 7, 1))
     again = (Conv(inputs, width, 1, 1), Conv(width, width, 7, 1), Conv(width, width, 1, 7))
     last = (Conv(width, width, 7, 1), Conv(width, 192, 1, 7))
@@ -56,7 +56,7 @@ def mixed_7x7(inputs: int, width: int) -> nn.Module:
 
 
 def mixed_wide(inputs: int) -> nn.Module:
-    """Figure 7 of Szegedy et al. 2016: branches that end in a 1×3 and a 3×1 convolution side by side."""
+    """Build figure 7 of Szegedy et al. 2016: branches that end in a 1×3 and a 3×1 convolution in parallel."""
 
     def ends() -> nn.Module:
         return Fork(Conv(384, 384, 1, 3), Conv(384, 384, 3, 1))
@@ -70,13 +70,13 @@ def mixed_wide(inputs: int) -> nn.Module:
 
 
 def reduction(inputs: int) -> nn.Module:
-    """The first reduction of the map's side (Szegedy et al. 2016, figure 10)."""
+    """Build the first reduction of the map's side (Szegedy et al. 2016, figure 10)."""
     twice = (Conv(inputs, 64, 1, 1), Conv(64, 96, 3, 3), Conv(96, 96, 3, 3, stride=2))
     return Fork(Conv(inputs, 384, 3, 3, stride=2), nn.Sequential(*twice), nn.MaxPool2d(3, 2))
 
 
 def reduction_7x7(inputs: int) -> nn.Module:
-    """The second reduction, behind a factorized 7×7 convolution, as in the authors' code."""
+    """Build the second reduction, after a factorized 7×7 convolution, as in the authors' code."""
     single = (Conv(inputs, 192, 1, 1), Conv(192, 320, 3, 3, stride=2))
     long = (Conv(inputs, 192, 1, 1), Conv(192, 192, 1, 7), Conv(192, 192, 7, 1), Conv(192, 192, 3, 3, stride=2))
     return Fork(nn.Sequential(*single), nn.Sequential(*long), nn.MaxPool2d(3, 2))
@@ -84,7 +84,7 @@ def reduction_7x7(inputs: int) -> nn.Module:
 
 @NETWORKS.register("inception_v3")
 class InceptionV3(nn.Module):
-    """Szegedy et al. 2016, table 1, without strides and pooling in the stem, auxiliary head and dropout."""
+    """Inception-v3 (Szegedy et al. 2016, table 1) without strides or pooling in the stem, auxiliary head, dropout."""
 
     block_names = ("stage1", "stage2", "stage3")
 

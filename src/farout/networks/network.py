@@ -1,4 +1,4 @@
-"""Any classifier as a `Network`: normaliser inside, last linear layer known, activations from one forward pass."""
+"""Network: wrapper of a classifier with its normalizer and last linear layer; one forward pass gives activations."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from farout.networks.statistics import STATISTICS
 from farout.registry import unknown
 
 PROBE_SIDES = (32, 224, 64, 28, 96, 299)
-"""Sides tried, in this order, to run a module that does not say which one it takes."""
+"""Sides tried, in this order, to run a module that does not state its own."""
 
 
 class Network(nn.Module):
-    """A classifier that takes images in [0, 1] and gives `Activations`.
+    """Classifier that maps images in [0, 1] to `Activations`.
 
-    module: any `nn.Module` from normalised images to logits; another `Network` lends its module.
-    mean, std: the normaliser, one number per channel (or one for all); images x become (x - mean) / std.
-    head: name of the last linear layer; found by running the module once where not given. False where there is none:
-        then the module's output [B, D] are the features, there are no logits, and detectors that read them refuse.
-    blocks: names of the submodules whose outputs `Activations` tells of; where neither given nor named by the module
-        (`block_names`), its outermost parts that give feature maps.
-    side: the side images are resized to; taken from the module where it says so, else images pass as they are.
+    module: any `nn.Module` from normalized images to logits; of another `Network`, its module is used.
+    mean, std: the normalizer, one number per channel (or one for all): (x - mean) / std.
+    head: name of the last linear layer; by default found by running the module once. False if there is none: then the
+        module's output [B, D] are the features, there are no logits, and detectors that need logits raise an error.
+    blocks: names of the submodules whose outputs are in `Activations`; default: the module's `block_names`, else its
+        outermost submodules that return feature maps.
+    side: the side to which images are resized; default: the side that the module states, else no resizing.
     """
 
     mean: Tensor
     std: Tensor
     head_name: str
-    """Name of the last linear layer; empty where there is none."""
+    """Name of the last linear layer; empty if there is none."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Network(nn.Module):
         super().__init__()
         if isinstance(module, Network):
             if isinstance(module.module, nn.ModuleList):
-                raise TypeError("an ensemble is a network already, and has no module to lend: use it as it is")
+                raise TypeError("an ensemble is already a network and has no single module: use it directly")
             head = False if head is None and not module.head_name else head
             module = module.module
         self.module: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -58,9 +58,11 @@ class Network(nn.Module):
         self.register_buffer("mean", _per_channel(mean, module, "mean"), persistent=False)
         self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)
         if self.mean.shape != self.std.shape:
-            raise ValueError(f"mean and std must have as many numbers, got mean={mean!r} and std={std!r}")
+            raise ValueError(f"mean and std must have the same number of values, got mean={mean!r} and std={std!r}")
         if self.mean.max() > 1:
-            raise ValueError(f"images are in [0, 1], and mean is {mean!r}; divide mean and std by 255")
+            raise ValueError(
+                f"images are in [0, 1], so mean must be at most 1, got {mean!r}; divide mean and std by 255"
+            )
         if not (self.std > 0).all():
             raise ValueError(f"std must be positive, got {self.std.flatten().tolist()}")
         self.eval()
@@ -77,55 +79,57 @@ class Network(nn.Module):
             self.block_names = self._find_blocks()
 
     def forward(self, images: Tensor, *, needs: Collection[str] = ("blocks",)) -> Activations:
-        """Features and logits of images [B, C, H, W] in [0, 1], and of every block what `needs` names."""
+        """Return features and logits of images [B, C, H, W] in [0, 1], and the statistics in `needs` of every block."""
         kept: dict[str, Tensor] = {}
         wanted = [kind for kind in PER_BLOCK if kind in needs]
         names = self.block_names if wanted else ()
-        with self._keeping(kept, names, wanted):
+        with self._capturing(kept, names, wanted):
             output = self.module(self.normalize(images))
-        features, logits = self._ending(kept, output, len(images))
+        features, logits = self._features_and_logits(kept, output, len(images))
         silent = [name for name in names if f"{wanted[0]}:{name}" not in kept]
         if silent:
-            raise RuntimeError(f"the blocks {', '.join(silent)} did not run in this forward pass; name others")
+            raise RuntimeError(
+                f"the blocks {', '.join(silent)} did not run in this forward pass; pass others as blocks="
+            )
         tables: dict[str, Any] = {kind: {name: kept[f"{kind}:{name}"] for name in names} for kind in wanted}
-        if not names:  # the features are the one block of a network that has no other
+        if not names:  # the features are the only block of a network without blocks
             tables = {kind: {"features": STATISTICS[kind](features)} for kind in wanted if kind != "blocks"}
         return Activations(logits, features, head=self.head, **tables)
 
-    def _ending(self, kept: Mapping[str, Tensor], output: Any, total: int) -> tuple[Tensor, Tensor]:
-        """The features and logits of a pass; an error where it gave none."""
+    def _features_and_logits(self, kept: Mapping[str, Tensor], output: Any, total: int) -> tuple[Tensor, Tensor]:
+        """Return features and logits of a pass; raise an error if it did not produce them."""
         if not self.head_name:
             if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != total:
                 got = f"shape {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
-                raise RuntimeError(f"a module without a head must give features [B, D], got {got} for {total} images")
+                raise RuntimeError(f"a module without a head must return features [B, D], got {got} for {total} images")
             return output, output.new_empty(total, 0)
         if "logits" not in kept:
             raise RuntimeError(
-                f"the head {self.head_name!r} did not run in this forward pass; name the right one with head="
+                f"the head {self.head_name!r} did not run in this forward pass; pass the right one as head="
             )
         if kept["logits"].ndim != 2 or len(kept["logits"]) != total:
             raise RuntimeError(
-                f"the head {self.head_name!r} gave shape {list(kept['logits'].shape)} for {total} images, "
-                "expected logits [B, C]; name the layer that gives them with head="
+                f"the head {self.head_name!r} returned shape {list(kept['logits'].shape)} for {total} images, "
+                "expected logits [B, C]; pass the layer that returns them as head="
             )
         return kept["features"].flatten(1), kept["logits"]
 
     def normalize(self, images: Tensor) -> Tensor:
-        """What the module sees: channels matched, resized to its side, normalised, channels last."""
+        """Return the input of the module: channels matched, resized to its side, normalized, channels last."""
         if images.ndim != 4:
             raise ValueError(f"expected images [B, C, H, W], got shape {list(images.shape)}")
         channels = self.mean.shape[1]
         if images.shape[1] == 1 < channels:
             images = images.expand(-1, channels, -1, -1)
         if images.shape[1] != channels:
-            raise ValueError(f"the network takes {channels}-channel images, got {images.shape[1]} channels")
+            raise ValueError(f"the network needs {channels}-channel images, got {images.shape[1]} channels")
         if self.side is not None and images.shape[2:] != (self.side, self.side) and len(images):
             images = F.interpolate(images, (self.side, self.side), mode="bilinear", antialias=True)
         return ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
 
     @property
     def head(self) -> Head | None:
-        """Weight and bias of the last linear layer: its own numbers, as constants; None where there is none."""
+        """Weight and bias of the last linear layer, detached, not copied; None if there is none."""
         if not self.head_name:
             return None
         linear = self._submodule(self.head_name)
@@ -135,7 +139,7 @@ class Network(nn.Module):
 
     @property
     def classes(self) -> int:
-        """How many logits the network gives; 0 where it gives features alone."""
+        """Number of logits; 0 for a network without a head."""
         if not self.head_name:
             return 0
         linear = self._submodule(self.head_name)
@@ -144,31 +148,31 @@ class Network(nn.Module):
 
     @property
     def channels(self) -> int:
-        """The channels of the images it takes; where it takes 3, gray images are repeated."""
+        """Number of input channels; gray images are repeated for 3 channels."""
         return self.mean.shape[1]
 
     @property
     def statistics_names(self) -> tuple[str, ...]:
-        """What `means`, `grids` and `grams` tell of: the blocks; of a network that has none, the features."""
+        """Names in `means`, `grids` and `grams`: the blocks; "features" for a network without blocks."""
         return self.block_names or ("features",)
 
     @property
     def device(self) -> torch.device:
-        """Where the network runs."""
+        """Device of the network."""
         return self.mean.device
 
     @property
     def digest(self) -> str:
-        """Hash of everything that decides the activations: weights, structure, normaliser, side, head."""
+        """Hash of everything that determines the activations: weights, structure, normalizer, side, head."""
         normalizer = [self.mean.flatten().tolist(), self.std.flatten().tolist()]
         return digest([digest_module(self.module), normalizer, self.side, self.head_name, list(self.block_names)])
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The wrapped module's state, so that weights keep the names they have without the wrapper."""
+        """Return the wrapped module's state, so that weights have the same names as without the wrapper."""
         return self.module.state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """As part of another module, read the names that `state_dict` writes."""
+        """Load the names that `state_dict` writes, if this network is a submodule."""
         for key in [key for key in state_dict if key.startswith(prefix)]:
             state_dict[f"{prefix}module.{key.removeprefix(prefix)}"] = state_dict.pop(key)
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -189,7 +193,7 @@ class Network(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """While this lasts, every part is in evaluation mode; afterwards each is in the mode it was in before."""
+        """Set evaluation mode within the block and restore the mode of every submodule afterwards."""
         training = [part for part in self.modules() if part.training]
         self.eval()
         try:
@@ -199,11 +203,11 @@ class Network(nn.Module):
                 part.training = True
 
     @contextmanager
-    def _keeping(self, kept: dict[str, Tensor], blocks: Sequence[str], wanted: Sequence[str]) -> Iterator[None]:
-        """While this lasts, the head's input and output and what is wanted of the blocks are written to `kept`.
+    def _capturing(self, kept: dict[str, Tensor], blocks: Sequence[str], wanted: Sequence[str]) -> Iterator[None]:
+        """Register hooks that write the head's input and output and the blocks' statistics to `kept`, within the block.
 
-        Outputs are copied, because a layer that follows may work in place. Passes of other threads, which run the same
-        modules, are none of this one's business.
+        Outputs are copied, because a later layer may work in place. Forward passes of other threads through the same
+        modules are ignored.
         """
         thread = get_ident()
 
@@ -216,7 +220,7 @@ class Network(nn.Module):
                 if get_ident() != thread:
                     return
                 if not isinstance(output, Tensor):
-                    raise TypeError(f"block {name!r} gives a {type(output).__name__}, expected a tensor")
+                    raise TypeError(f"block {name!r} returns a {type(output).__name__}, expected a tensor")
                 for kind in wanted:
                     kept[f"{kind}:{name}"] = STATISTICS[kind](output)
 
@@ -232,9 +236,9 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def _find_blocks(self) -> tuple[str, ...]:
-        """The outermost submodules that give feature maps or tokens, found by running the module on two grey images.
+        """Return the outermost submodules that return feature maps or tokens, found by a pass of two gray images.
 
-        None where it cannot be run on such (the images it takes are not known): then the features serve as its block.
+        Empty if the module cannot be run on such images (its input size is unknown): the features are then its block.
         """
         inner = _children(self.module)
         while len(inner) == 1:
@@ -259,9 +263,9 @@ class Network(nn.Module):
                 hook.remove()
         return tuple(found)
 
-    @torch.no_grad()  # under inference_mode, buffers that the probe moves to another device would take no gradients
+    @torch.no_grad()  # not inference_mode: buffers that the probe moves to another device could not have gradients
     def _find_head(self) -> str:
-        """The Linear whose output is the module's output, found by running the module on two grey images."""
+        """Return the name of the Linear whose output is the module's output, found by a pass of two gray images."""
         linears = {name: part for name, part in self.module.named_modules() if name and isinstance(part, nn.Linear)}
         outputs: dict[str, Tensor] = {}
         hooks = [
@@ -279,9 +283,9 @@ class Network(nn.Module):
         raise ValueError(
             f"no head found in {type(self.module).__name__}: none of its Linear layers "
             f"({', '.join(linears) or 'it has none'}) "
-            "gives the module's output. If something follows the last layer (a softmax, a sum of two heads), name the "
-            "layer that gives the logits with head='...'; if the classifier ends in a convolution, wrap it so that it "
-            "ends in a Linear; if it is no classifier, and its output are features, say head=False."
+            "returns the module's output. If something follows the last layer (a softmax, a sum of two heads), pass "
+            "the layer that returns the logits as head='...'; if the classifier ends in a convolution, wrap it so that "
+            "it ends in a Linear; if it is no classifier and its outputs are features, pass head=False."
         )
 
     def _probe(self) -> Tensor:
@@ -297,18 +301,18 @@ class Network(nn.Module):
                 continue
             if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != 2:
                 got = f"shape {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
-                raise ValueError(f"{type(self.module).__name__} must give logits [B, C], got {got} for two images")
+                raise ValueError(f"{type(self.module).__name__} must return logits [B, C], got {got} for two images")
             if logits.isnan().any():
-                raise ValueError(f"{type(self.module).__name__} gives NaN for a grey image; are its weights sound?")
+                raise ValueError(f"{type(self.module).__name__} returns NaN for a gray image; check its weights")
             return logits
         raise ValueError(
             f"{type(self.module).__name__} could not be run on {self.mean.shape[1]}-channel images "
-            f"({'; '.join(errors)}). Say which images it takes with side= and one mean and std per channel."
+            f"({'; '.join(errors)}). Pass side= and one mean and std per channel."
         )
 
 
 def _children(module: nn.Module) -> dict[str, nn.Module]:
-    """The parts of a module by name; of a list or mapping, which is never run itself, its entries."""
+    """Return the submodules by name; of a list or mapping, which is never run itself, its entries."""
     found: dict[str, nn.Module] = {}
     for name, part in module.named_children():
         listed = isinstance(part, nn.ModuleList | nn.ModuleDict)
@@ -317,9 +321,9 @@ def _children(module: nn.Module) -> dict[str, nn.Module]:
 
 
 def side_of(module: nn.Module) -> int | None:
-    """The side a module says it takes: our networks' `side`, or a transformer's patch embedding.
+    """Return the input side that a module states: `side` of our networks, or a transformer's patch embedding.
 
-    timm's `pretrained_cfg` is not asked: it names 224 px even for a network built and trained at 32 px.
+    timm's `pretrained_cfg` is ignored: it says 224 px even for a network built and trained at 32 px.
     """
     patches = getattr(getattr(module, "patch_embed", None), "img_size", None)
     for side in (getattr(module, "side", None), patches):
@@ -329,12 +333,12 @@ def side_of(module: nn.Module) -> int | None:
 
 
 def _per_channel(value: float | Sequence[float], module: nn.Module, what: str) -> Tensor:
-    """The normaliser's numbers as [1, C, 1, 1]; a single number is repeated for every input channel."""
+    """Return the normalizer's numbers as [1, C, 1, 1]; a single number is repeated for every input channel."""
     numbers = torch.as_tensor(value, dtype=torch.float32).flatten()
     if len(numbers) == 1:
         convolutions = (part.in_channels for part in module.modules() if isinstance(part, nn.Conv2d))
-        given = 1 if isinstance(value, Sequence) else 3
-        numbers = numbers.repeat(next((channels for channels in convolutions if channels in (1, 3)), given))
+        default = 1 if isinstance(value, Sequence) else 3
+        numbers = numbers.repeat(next((channels for channels in convolutions if channels in (1, 3)), default))
     if len(numbers) not in (1, 3) or not numbers.isfinite().all():
         raise ValueError(f"{what} must be one finite number per channel (1 or 3), got {value!r}")
     return numbers.view(1, -1, 1, 1)

@@ -11,7 +11,7 @@ from farout.networks.base import NETWORKS, convolution, he_initialize
 
 
 class ZeroPadShortcut(nn.Module):
-    """Option A of He et al. 2016, section 3.3: every `stride`-th pixel, zeros for the channels that are new."""
+    """Option A of He et al. 2016, section 3.3: every `stride`-th pixel, zeros for new channels."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class ZeroPadShortcut(nn.Module):
 
 
 def projection(inputs: int, width: int, stride: int) -> nn.Module:
-    """Option B of He et al. 2016, section 3.3: a 1×1 convolution and a batch norm."""
+    """Build option B of He et al. 2016, section 3.3: a 1×1 convolution and a batch norm."""
     return nn.Sequential(convolution(inputs, width, 1, stride), nn.BatchNorm2d(width))
 
 
@@ -73,7 +73,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """He et al. 2016 with a 3×3 stem of stride 1 and no pooling before the end, so that 32 px are enough.
+    """ResNet (He et al. 2016) with a 3×3 stem of stride 1 and no pooling before the end, for images of 32 px.
 
     depths, widths: blocks and channels of each stage; every stage but the first halves the side.
     project: 1×1 convolutions on the shortcuts that change shape (option B) rather than zero padding (option A).
@@ -112,7 +112,7 @@ class ResNet(nn.Module):
 
 
 def _register_cifar(depth: int) -> None:
-    """He et al. 2016, section 4.2: depth = 6n + 2 layers, n basic blocks per stage."""
+    """Build the CIFAR ResNet of He et al. 2016, section 4.2: depth = 6n + 2 layers, n basic blocks per stage."""
 
     @NETWORKS.register(f"resnet{depth}")
     def make(classes: int, side: int, channels: int) -> nn.Module:
@@ -123,7 +123,7 @@ def _register_cifar(depth: int) -> None:
 
 
 def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Sequence[int]) -> None:
-    """The stages of He et al. 2016, table 1, behind the small stem."""
+    """Build the stages of He et al. 2016, table 1, after the small stem."""
 
     @NETWORKS.register(name)
     def make(classes: int, side: int, channels: int) -> nn.Module:

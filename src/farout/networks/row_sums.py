@@ -1,4 +1,4 @@
-"""The row sums of Gram matrices, compiled: the output is read once, every place twice from the processor's cache."""
+"""Row sums of Gram matrices, compiled: the output is read once from memory, and again from the processor's cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def row_sums(rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Σ_places x^p Σ_channels x^p of every image, power and channel: [B, 5, C], from [B, places, C]."""
+    """Return Σ_places x^p Σ_channels x^p of every image, power and channel: [B, 5, C], from [B, places, C]."""
     images, places, channels = rows.shape
     sums = np.zeros((images, 5, channels))
     for image in range(images):

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from farout.data.download import expect_from
+from farout.data.download import announce_downloads
 from farout.networks.base import NETWORKS
 from farout.registry import UnknownName
 
 PREFIX = "timm:"
-"""What stands before timm's own names: "timm:vit_large_patch14_clip_quickgelu_224.openai"."""
+"""Prefix of timm's own names: "timm:vit_large_patch14_clip_quickgelu_224.openai"."""
 LARGE = 96
-"""The side from which a network's original stem is used."""
+"""Smallest side for which a network's original stem is used."""
 
 TIMM_NAMES = {
     "resnet18": "resnet18",
@@ -37,20 +37,20 @@ TIMM_NAMES = {
     "mobilenet_v3_large": "mobilenetv3_large_100",
     "efficientnet_b0": "efficientnet_b0",
 }
-"""Our names and timm's."""
+"""Names in timm of our networks."""
 MOST_EMBEDDING = 4096
 """timm counts as classes also the numbers that an image tower gives into a space it shares with text: 384 to 1,280 of
 them (CLIP). Its classifiers tell the 1,000 classes of ImageNet, or its 11,000 to 22,000."""
 
 PATCHES = {"vit_tiny": 16, "vit_b16": 16, "vit_b32": 32, "vit_l16": 16, "vit_l32": 32, "swin_t": 32}
-"""What the side must be a multiple of: the patch, or the 32 px that Swin's four stages merge into one token."""
+"""Number that the side must be a multiple of: the patch, or the 32 px that Swin's four stages merge into one token."""
 
 FETCHING = ("huggingface_hub", "httpx", "httpx2", "requests", "urllib3")
-"""Libraries whose errors, as those of the operating system, say that a file could not be fetched."""
+"""Libraries whose errors mean that a file could not be downloaded."""
 WEIGHTS_FILES = ("model.safetensors", "open_clip_model.safetensors", "pytorch_model.bin", "open_clip_pytorch_model.bin")
 """Names of files of weights on the Hugging Face hub, the ones that timm looks for first."""
 TIMM_ONLY = ("vit_b16", "vit_b32", "vit_l16", "vit_l32", "swin_t", "mobilenet_v3_large", "efficientnet_b0")
-"""Names that have no small-image form of ours."""
+"""Names without a small-image form of ours."""
 
 ABOUT = {
     "vit_b16": "ViT-B/16 (Dosovitskiy et al. 2021), patches of 16 px",
@@ -61,21 +61,21 @@ ABOUT = {
     "mobilenet_v3_large": "MobileNetV3-Large (Howard et al. 2019)",
     "efficientnet_b0": "EfficientNet-B0 (Tan and Le 2019)",
 }
-"""A line about each of them."""
+"""One-line description of each."""
 
 
 def knows(name: str) -> bool:
-    """Can timm make a network of this name?"""
+    """Return True if timm can build a network of this name."""
     return name in TIMM_NAMES or name.startswith(PREFIX)
 
 
 def builds(name: str, side: int) -> bool:
-    """Is a network of this name timm's for images of this side, whatever its weights?"""
+    """Return True if a network of this name is built by timm at this side, also without pretrained weights."""
     return knows(name) and (side >= LARGE or name not in NETWORKS or name in TIMM_ONLY)
 
 
 def pretrained_classes(name: str, classes: int, channels: int, *, fine_tune: bool = False) -> int:
-    """The classes of a pretrained network: as many as are wanted where its weights know as many, else 0.
+    """Return the number of classes of a pretrained network: the requested one if its weights have it, else 0.
 
     A classifier of other classes must be drawn anew, and what detectors read of it would mean nothing before it is
     trained: so there is one only where the network is to be fine-tuned.
@@ -89,7 +89,7 @@ def pretrained_classes(name: str, classes: int, channels: int, *, fine_tune: boo
 
 
 def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool = False) -> nn.Module:
-    """timm's network of this name for images of this side.
+    """Build timm's network of this name for images of this side.
 
     classes: 0 for features alone, the embedding of an image tower (CLIP) and else what a classifier would read;
     `left_out` then names the layers that a file of weights may have besides.
@@ -113,18 +113,18 @@ def build(name: str, classes: int, side: int, channels: int, *, pretrained: bool
 
 
 def normalizer(module: nn.Module) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation that timm's weights of this network saw."""
+    """Return mean and standard deviation with which timm's weights of this network were trained."""
     config: Any = module.pretrained_cfg
     return tuple(config["mean"]), tuple(config["std"])
 
 
 def _embeds(outputs: int) -> bool:
-    """Are what timm calls so many classes an embedding?"""
+    """Return True if this number of "classes" in timm is the size of an embedding."""
     return outputs != 1000 and 0 < outputs < MOST_EMBEDDING
 
 
 def _stages(module: Any) -> tuple[str, ...] | None:
-    """The parts that timm calls a network's stages; None where it names none."""
+    """Return the submodules that timm names as stages; None if it names none."""
     return tuple(stage["module"] for stage in getattr(module, "feature_info", ())) or None
 
 
@@ -133,7 +133,7 @@ def _timm_name(name: str) -> str:
 
 
 def _config(name: str) -> Any:
-    """What timm says of the weights of this name; an error that offers the nearest names where it knows none."""
+    """Return timm's configuration of the weights of this name; raise an error with similar names if unknown."""
     timm, wanted = load_timm(name), _timm_name(name)
     try:
         config = timm.models.get_pretrained_cfg(wanted)
@@ -157,16 +157,16 @@ def _check_side(name: str, side: int) -> None:
 
 
 def expect_weights(name: str) -> None:
-    """Announce the download of pretrained weights that timm has not kept yet."""
+    """Announce the download of pretrained weights that are not in timm's cache."""
     config = _config(name)
     if config.hf_hub_id:
         hub = importlib.import_module("huggingface_hub")
         files = filter(None, (config.hf_hub_filename, *WEIGHTS_FILES))
         kept = any(isinstance(hub.try_to_load_from_cache(config.hf_hub_id, file), str) for file in files)
-        expect_from({} if kept else {f"the weights of {name}": f"https://huggingface.co/{config.hf_hub_id}"})
+        announce_downloads({} if kept else {f"the weights of {name}": f"https://huggingface.co/{config.hf_hub_id}"})
     elif config.url:
         kept = (Path(torch.hub.get_dir()) / "checkpoints" / Path(config.url).name).is_file()
-        expect_from({} if kept else {f"the weights of {name}": config.url})
+        announce_downloads({} if kept else {f"the weights of {name}": config.url})
 
 
 def _make(name: str, pretrained: bool, **options: Any) -> Any:
@@ -191,7 +191,7 @@ def _of_fetching(error: Exception) -> bool:
 
 
 def load_timm(name: str) -> ModuleType:
-    """timm, imported when first needed; a clear error where it is not installed."""
+    """Import timm; raise an error with advice if it is not installed."""
     try:
         _mend_torchvision()
         return importlib.import_module("timm")

@@ -1,4 +1,4 @@
-"""A vision transformer for small images (Dosovitskiy et al. 2021) of the size DeiT calls tiny (Touvron et al. 2021)."""
+"""Vision transformer for small images (Dosovitskiy et al. 2021) of the size of DeiT-Ti (Touvron et al. 2021)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two linear layers with a GELU between them."""
+    """Multilayer perceptron: two linear layers with a GELU between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and MLP, each behind a layer norm and beside a shortcut (Dosovitskiy et al. 2021, eq. 2-3)."""
+    """Attention and MLP, each after a layer norm and with a shortcut (Dosovitskiy et al. 2021, eq. 2-3)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Every patch of the image as one token (Dosovitskiy et al. 2021, eq. 1)."""
+    """Linear embedding of every patch of the image as one token (Dosovitskiy et al. 2021, eq. 1)."""
 
     def __init__(self, patch: int, channels: int) -> None:
         super().__init__()
@@ -61,17 +61,19 @@ class PatchEmbedding(nn.Module):
 
 
 def patch_of(side: int) -> int:
-    """The patch for images of this side: 4 px below 48 px, else 8, so that 28 to 64 px become about 8×8 tokens."""
+    """Return the patch size for this side: 4 px below 48 px, else 8, so that 28 to 64 px become about 8×8 tokens."""
     patch = 4 if side < 48 else 8
     if side % patch:
         near = side - side % patch
-        raise ValueError(f"vit_tiny cuts {side} px into patches of {patch}; expected a multiple, such as side={near}")
+        raise ValueError(
+            f"vit_tiny needs a side that is a multiple of its patch of {patch} px, got {side}; use side={near}"
+        )
     return patch
 
 
 @NETWORKS.register("vit_tiny")
 class VisionTransformer(nn.Module):
-    """ViT with a class token and learned positions (Dosovitskiy et al. 2021, eq. 1-4); names of parts as in timm."""
+    """ViT with a class token and learned positions (Dosovitskiy et al. 2021, eq. 1-4); parameter names as in timm."""
 
     block_names = tuple(f"blocks.{index}" for index in range(DEPTH))
 
@@ -92,7 +94,7 @@ class VisionTransformer(nn.Module):
         return self.head(self.norm(self.blocks(tokens))[:, 0])  # type: ignore[no-any-return]
 
     def _initialize(self) -> None:
-        """Truncated normal weights of deviation 0.02 and zero biases (Touvron et al. 2021, section 6)."""
+        """Draw truncated normal weights (σ = 0.02) and set biases to zero (Touvron et al. 2021, section 6)."""
         for part in self.modules():
             if isinstance(part, nn.Linear):
                 nn.init.trunc_normal_(part.weight, std=0.02)

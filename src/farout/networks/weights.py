@@ -1,4 +1,4 @@
-"""Weights on disk: written as safetensors, whole or not at all; read without unpickling anything but tensors."""
+"""Weights on disk: written atomically as safetensors, read without unpickling anything but tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def save_weights(network: nn.Module, path: str | Path) -> None:
 
 
 def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) -> Loaded:
-    """The network with the weights of a safetensors file, or of a .pt or .pth file that holds tensors only.
+    """Load the weights of a safetensors file, or of a .pt or .pth file that holds only tensors, into a network.
 
     A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
     (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is passed over where the
@@ -54,7 +54,7 @@ def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) 
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a weights file by name, on the CPU."""
+    """Return the tensors of a weights file by name, on the CPU."""
     if not path.is_file():
         raise FileNotFoundError(f"no weights at {path}; expected a .safetensors, .pt or .pth file")
     try:
@@ -71,7 +71,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _tensors_of(content: object, path: Path) -> dict[str, Tensor]:
-    """The state dict in what `torch.load` gave."""
+    """Return the state dict in the result of `torch.load`."""
     if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
         content = content["state_dict"]
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
@@ -90,7 +90,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
-    """The names without the "module." that data-parallel training puts before every one of them."""
+    """Return the state without the prefix "module." that data-parallel training adds to every name."""
     wrapped = all(key.startswith("module.") for key in tensors)
     if wrapped and not any(key.startswith("module.") for key in network.state_dict()):
         return {key.removeprefix("module."): value for key, value in tensors.items()}
@@ -98,7 +98,7 @@ def _plain_names(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Te
 
 
 def _without_classifier(tensors: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
-    """What is left of a file's weights without those of the layers that the network says it leaves out."""
+    """Return a file's weights without those of layers that the network declares as left out."""
     left_out: Sequence[str] = getattr(getattr(network, "module", network), "left_out", ())
     prefixes = tuple(f"{layer}." for layer in left_out)
     return {key: value for key, value in tensors.items() if not key.startswith(prefixes)}
@@ -119,7 +119,7 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, adv
 
 
 def _check_numbers(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:
-    """An error where weights are no floating-point numbers, or counters no integers."""
+    """Raise an error if weights are not floating-point numbers, or counters not integers."""
     kinds = [f"{key} {got[key].dtype}" for key in own if _kind(got[key]) != _kind(own[key])]
     if kinds:
         raise ValueError(f"{path} has numbers of another kind than the network: {_some(kinds)}; expected floats")
@@ -139,6 +139,6 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first few names, for a message."""
+    """Return the first few names, for a message."""
     names = sorted(names)
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") if names else "nothing"

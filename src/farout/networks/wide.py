@@ -11,7 +11,7 @@ from farout.networks.base import NETWORKS, convolution, he_initialize
 class PreactivationBlock(nn.Module):
     """Batch norm and ReLU before each of two 3×3 convolutions (Zagoruyko & Komodakis 2016, figure 1c).
 
-    Where the shape changes, the shortcut is a 1×1 convolution of the activated input, as in the authors' code.
+    If the shape changes, the shortcut is a 1×1 convolution of the activated input, as in the authors' code.
     """
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:

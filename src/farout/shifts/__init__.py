@@ -1,4 +1,4 @@
-"""Shifts: changes that keep an image's meaning. Corruptions by family, their constants in one table; augmentations."""
+"""Shifts: changes that keep the meaning of an image. Corruptions by family, their constants, augmentations."""
 
 from farout.shifts.augmentations import ColorJitter, Flip, RandomCrop, Rot90, Rot270
 from farout.shifts.autoaugment import AutoAugmentCifar

@@ -1,4 +1,4 @@
-"""Corruptions that blur."""
+"""Blur corruptions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from farout.shifts.kernels.disk import disk
 from farout.shifts.kernels.gaussian import gaussian
 from farout.shifts.kernels.levels import truncate
 from farout.shifts.kernels.motion import motion_blur
-from farout.shifts.kernels.shuffling import shuffled
+from farout.shifts.kernels.shuffling import source_indices
 from farout.shifts.kernels.taps import correlate
 from farout.shifts.kernels.zooming import zoom_sum
 from farout.shifts.tables import Row
 
 STEEPEST = 45.0
-"""Motion is at angles from −45° to 45°."""
+"""Maximum angle of the motion in degrees."""
 
 
 @register
 class GaussianBlur(Corruption):
-    """A Gaussian filter."""
+    """Gaussian filter."""
 
     name = "gaussian_blur"
     random = False
@@ -37,7 +37,7 @@ class GaussianBlur(Corruption):
 
 @register
 class DefocusBlur(Corruption):
-    """The lens is out of focus: every point becomes a disk."""
+    """Lens out of focus: every point becomes a disk."""
 
     name = "defocus_blur"
     random = False
@@ -49,10 +49,10 @@ class DefocusBlur(Corruption):
 
 @register
 class GlassBlur(Corruption):
-    """A Gaussian filter, pixels replaced by neighbors at most d away, the filter again.
+    """Gaussian filter, then pixels replaced by neighbors at most d away, then the filter again.
 
-    The original exchanges pixels, but through views of one array, so that in effect a pixel is overwritten with its
-    neighbor and the neighbor stays. So do we, for images of one channel too.
+    The original swaps pixels, but through views of one array, so that in effect a pixel is overwritten with its
+    neighbor and the neighbor is unchanged. This is reproduced here, also for images of one channel.
     """
 
     name = "glass_blur"
@@ -64,7 +64,7 @@ class GlassBlur(Corruption):
 
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         sigma, reach, _ = constants
-        sources = shuffled(params["offsets"], int(reach), images.shape[2], images.shape[3]).flatten(1)
+        sources = source_indices(params["offsets"], int(reach), images.shape[2], images.shape[3]).flatten(1)
         blurred = truncate(gaussian(images, sigma)).flatten(2)
         moved = blurred.gather(2, sources[:, None].expand_as(blurred)).view_as(images)
         return gaussian(moved, sigma)
@@ -72,10 +72,10 @@ class GlassBlur(Corruption):
 
 @register
 class MotionBlur(Corruption):
-    """The camera moves in a straight line at an angle of −45° to 45°.
+    """Motion of the camera in a straight line at an angle of −45° to 45°.
 
-    The result is truncated to 8 bits, as that of the other corruptions and as in the package imagecorruptions. The
-    published images come from ImageMagick, which rounds: half a level brighter on average.
+    The result is truncated to 8 bits, as for the other corruptions and in the package imagecorruptions. The published
+    images were computed by ImageMagick, which rounds: they are half a level brighter on average.
     """
 
     name = "motion_blur"
@@ -90,10 +90,10 @@ class MotionBlur(Corruption):
 
 @register
 class ZoomBlur(Corruption):
-    """The camera moves towards the scene: the mean of the image and of what it shows at growing zoom.
+    """Motion of the camera towards the scene: the mean of the image and of its zooms by increasing factors.
 
-    The zoom of factor 1 is one of them, so the image itself counts twice. A factor crops height and width each by
-    its own length; the original crops a square, and is meant for squares.
+    Factor 1 is one of them, so the image itself counts twice. A factor crops height and width in proportion; the
+    original crops a square, and is meant for square images.
     """
 
     name = "zoom_blur"

@@ -1,4 +1,4 @@
-"""The shifts by name."""
+"""Registry of the shifts."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ register = catalog.add
 
 
 def shift(name: str, /, **settings: Any) -> Shift:
-    """The shift of this name with these settings: `shift("contrast", severity=3)(images, seed=0)`."""
+    """Create a shift by name with these parameters: `shift("contrast", severity=3)(images, seed=0)`."""
     return catalog.create(name, **settings)

@@ -1,4 +1,4 @@
-"""Shifts by kind, as the realistic benchmark groups them (rood, section 3.2): corruptions and augmentations."""
+"""Selection of shifts by kind, as in the realistic benchmark (rood, section 3.2): corruptions and augmentations."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ PUBLISHED: dict[str, tuple[str, ...]] = {
         "speckle_noise", "gaussian_blur", "spatter", "saturate",
     ),
 }  # fmt: skip
-"""The paper's sets: augmentations, and common corruptions at five severities each."""
+"""Sets of the paper: augmentations (A), and common corruptions at five severities each (C)."""
 
 
-def choose(
+def select_shifts(
     kind: str | None = None,
     names: Iterable[str] = (),
     severities: Iterable[int] = SEVERITIES,
     frost_dir: str | Path | None = None,
 ) -> list[Shift]:
-    """The shifts of a kind, and those of these names: corruptions at every severity asked for.
+    """Return the shifts of a kind and those with these names, corruptions at each of `severities`.
 
-    Kind "C": the common corruptions; "A": the augmentations; "all": both. `frost_dir` is handed to frost.
+    Kind "C": the common corruptions; "A": the augmentations; "all": both. `frost_dir` is passed to frost.
     """
-    wanted = list(dict.fromkeys([*_of_kind(kind), *names]))
+    wanted = list(dict.fromkeys([*_names_of_kind(kind), *names]))
     settings = {name: {"frost_dir": str(frost_dir)} if name == "frost" and frost_dir else {} for name in wanted}
     if frost_dir and "frost" not in settings:
-        raise ValueError(f"frost_dir={frost_dir} is for frost, which is not among {', '.join(wanted) or 'no shifts'}")
+        raise ValueError(
+            f"frost_dir={frost_dir} needs the shift frost, which is not among {', '.join(wanted) or 'no shifts'}"
+        )
     strengths = sorted(set(severities))
     if strengths != list(SEVERITIES) and not any(map(_is_corruption, wanted)):
-        raise ValueError(f"severities {strengths} are for corruptions, and there is none among {', '.join(wanted)}")
-    made = []
+        raise ValueError(f"severities {strengths} need a corruption, there is none among {', '.join(wanted)}")
+    selected = []
     for name in wanted:
         steps: list[dict[str, Any]] = [{"severity": step} for step in strengths] if _is_corruption(name) else [{}]
-        made += [catalog.create(name, **step, **settings[name]) for step in steps]
-    return made
+        selected += [catalog.create(name, **step, **settings[name]) for step in steps]
+    return selected
 
 
-def _of_kind(kind: str | None) -> tuple[str, ...]:
+def _names_of_kind(kind: str | None) -> tuple[str, ...]:
     if kind is None:
         return ()
     sets = {**PUBLISHED, "all": PUBLISHED["C"] + PUBLISHED["A"]}
@@ -55,5 +57,5 @@ def _of_kind(kind: str | None) -> tuple[str, ...]:
 
 
 def _is_corruption(name: str) -> bool:
-    maker = catalog[name]
-    return isinstance(maker, type) and issubclass(maker, Corruption)
+    builder = catalog[name]
+    return isinstance(builder, type) and issubclass(builder, Corruption)

@@ -1,4 +1,4 @@
-"""Corruptions that look at one pixel at a time, and at most at the mean of all."""
+"""Color corruptions: contrast, brightness and saturation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farout.shifts.tables import Row
 
 @register
 class Contrast(Corruption):
-    """Less contrast: every channel is drawn to its mean."""
+    """Reduced contrast: every channel is moved towards its mean."""
 
     name = "contrast"
     random = False
@@ -27,7 +27,7 @@ class Contrast(Corruption):
 
 @register
 class Brightness(Corruption):
-    """More of V in HSV: x·(V + c)/V, at most 1. A black pixel becomes grey; an image of one channel gains c."""
+    """Increased V in HSV: x·(V + c)/V, at most 1. A black pixel becomes gray; c is added to images of one channel."""
 
     name = "brightness"
     random = False
@@ -41,9 +41,9 @@ class Brightness(Corruption):
 
 @register
 class Saturate(Corruption):
-    """S becomes a·S + b in HSV, at most 1: V − V·S'·(V − x)/(V − min).
+    """Changed S in HSV, a·S + b, at most 1: V − V·S'·(V − x)/(V − min).
 
-    A grey pixel has hue 0, so b > 0 turns it red. An image of one channel has no saturation and stays as it is.
+    A gray pixel has hue 0, so b > 0 makes it red. Images of one channel have no saturation and are unchanged.
     """
 
     name = "saturate"

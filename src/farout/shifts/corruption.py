@@ -1,4 +1,4 @@
-"""What the common corruptions share: five severities, constants by image size, an end in 8 bits."""
+"""Base class of the common corruptions: five severities, constants by image size, 8-bit results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEVERITIES = range(1, 6)
 
 @dataclasses.dataclass(kw_only=True)
 class Corruption(Shift):
-    """A common corruption of Hendrycks & Dietterich (2019)."""
+    """Common corruption of Hendrycks & Dietterich (2019)."""
 
     severity: int
 
@@ -32,7 +32,7 @@ class Corruption(Shift):
         self.severity = int(self.severity)
 
     def constants(self, shape: Sequence[int]) -> Row:
-        """The constants of this severity for images of shape [..., H, W]."""
+        """Return the constants of this severity for images of shape [..., H, W]."""
         return constants(self.name, self.severity, min(shape[-2:]))
 
     def apply(self, images: Tensor, params: Params) -> Tensor:
@@ -40,4 +40,4 @@ class Corruption(Shift):
 
     @abstractmethod
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
-        """The corrupted images before they are cut to [0, 1] and to 8 bits."""
+        """Return the corrupted images before clipping to [0, 1] and truncation to 8 bits."""

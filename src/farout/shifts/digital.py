@@ -1,4 +1,4 @@
-"""Corruptions of the grid of pixels: bent, coarse, or stored as JPEG."""
+"""Digital corruptions: elastic deformation, pixelation and JPEG compression."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption
-from farout.shifts.kernels.boxes import boxes, nearest, pixelated
-from farout.shifts.kernels.gaussian import cut_off, gaussian_matrix
+from farout.shifts.kernels.boxes import box_bounds, nearest_indices, pixelate
+from farout.shifts.kernels.gaussian import gaussian_matrix, truncation_radius
 from farout.shifts.kernels.levels import from_bytes, to_bytes
 from farout.shifts.kernels.warping import displace, inverse_maps, warp
 from farout.shifts.tables import Row
@@ -24,11 +24,11 @@ from farout.shifts.tables import Row
 
 @register
 class Elastic(Corruption):
-    """An affine map given by three points that move at random, then a smooth field of displacements.
+    """Random affine map, given by three points that move at random, then a smooth field of displacements.
 
-    The points lie a third of the shorter side around the middle, (+, +), (+, −) and (−, −). Edges are mirrored: at
-    the outermost pixel in the affine map, behind it in the displacements and in the Gaussian (cut off at 3σ) that
-    smooths them. Where the constants give the displacements no length, none are drawn.
+    The points lie a third of the shorter side around the center, (+, +), (+, −) and (−, −). Edges are mirrored: at the
+    outermost pixel in the affine map, behind it in the displacements and in the Gaussian (truncated at 3σ) that smooths
+    them. If the displacements have length 0, none are drawn.
     """
 
     name = "elastic"
@@ -47,12 +47,12 @@ class Elastic(Corruption):
         if length:
             fields = uniform[:, 6:].contiguous().view(-1, width, 2 * height).numpy()
             across, down = gaussian_matrix(width, sigma), gaussian_matrix(height, sigma, length)
-            warped = displace(warped, fields, across, down, cut_off(sigma))
+            warped = displace(warped, fields, across, down, truncation_radius(sigma))
         return torch.from_numpy(warped).to(images.device)
 
 
 class Rounded(Corruption):
-    """A corruption that Pillow made in 8 bits, so that nothing is left to truncate."""
+    """Corruption with 8-bit results from Pillow, which need no truncation."""
 
     def apply(self, images: Tensor, params: Params) -> Tensor:
         return self.corrupt(images, params, self.constants(images.shape))
@@ -60,7 +60,7 @@ class Rounded(Corruption):
 
 @register
 class Pixelate(Rounded):
-    """Made smaller by Pillow's box filter and large again. At least one pixel of each side is left."""
+    """Reduction by Pillow's box filter, at least to one pixel per side, and enlargement by repetition."""
 
     name = "pixelate"
     random = False
@@ -68,15 +68,15 @@ class Pixelate(Rounded):
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (share,) = constants
         sides = [(side, max(1, int(side * share))) for side in images.shape[-2:]]
-        (rows, from_row), (columns, from_column) = ((boxes(*side), nearest(*side)) for side in sides)
+        (rows, from_row), (columns, from_column) = ((box_bounds(*side), nearest_indices(*side)) for side in sides)
         pixels = images.cpu().contiguous().numpy().reshape(-1, *images.shape[-2:])
-        coarse = pixelated(pixels, columns, rows, from_column, from_row)
+        coarse = pixelate(pixels, columns, rows, from_column, from_row)
         return torch.from_numpy(coarse).view(images.shape).to(images.device)
 
 
 @register
 class Jpeg(Rounded):
-    """JPEG of a low quality, by Pillow: color at half the resolution, an image of one channel in gray."""
+    """JPEG compression of low quality by Pillow: color at half the resolution, images of one channel as gray."""
 
     name = "jpeg"
     random = False
@@ -84,12 +84,12 @@ class Jpeg(Rounded):
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (quality,) = constants
         levels = to_bytes(images)
-        restored = b"".join(_stored(image, int(quality)) for image in levels)
+        restored = b"".join(_compress(image, int(quality)) for image in levels)
         return from_bytes(np.frombuffer(bytearray(restored), np.uint8).reshape(levels.shape)).to(images.device)
 
 
-def _stored(image: NDArray[np.uint8], quality: int) -> bytes:
-    """An 8-bit image [H, W, C] as it comes out of a JPEG file."""
+def _compress(image: NDArray[np.uint8], quality: int) -> bytes:
+    """Return the bytes of an 8-bit image [H, W, C] after JPEG compression and decoding."""
     mode = "RGB" if image.shape[2] == 3 else "L"
     file = io.BytesIO()
     Image.frombuffer(mode, image.shape[1::-1], image, "raw", mode, 0, 1).save(file, "JPEG", quality=quality)

@@ -1,4 +1,4 @@
-"""Corruptions by noise that is drawn for every number of an image."""
+"""Noise corruptions: independent noise for every value of an image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from farout.shifts.tables import Row
 
 
 class Normal(Corruption):
-    """Noise made from a standard normal number for every number of the image."""
+    """Corruption with a standard normal number for every value of the image."""
 
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
         return {"noise": torch.randn(*shape, generator=rng)}
 
 
 class Uniform(Corruption):
-    """Noise made from a number in (0, 1) for every number of the image."""
+    """Corruption with a uniform number in (0, 1) for every value of the image."""
 
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
         return {"uniform": torch.rand(*shape, generator=rng).clamp_(min=SMALLEST)}
@@ -63,12 +63,15 @@ class ShotNoise(Uniform):
 
 @register
 class ImpulseNoise(Uniform):
-    """A share of the numbers becomes 0 or 1, evenly; each channel by itself."""
+    """Salt and pepper noise: a fraction of the values becomes 0 or 1 with equal probability, per channel."""
 
     name = "impulse_noise"
 
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         (share,) = constants
         uniform = params["uniform"]
-        kept, salt = uniform.clone().ge_(share), uniform.clone().lt_(share / 2)  # numbers 0 or 1, faster than `where`
+        kept, salt = (
+            uniform.clone().ge_(share),
+            uniform.clone().lt_(share / 2),
+        )  # 0 or 1 as numbers, faster than `where`
         return kept.mul_(images).add_(salt)

@@ -1,15 +1,15 @@
 """Constants of the common corruptions by image side and severity (Hendrycks & Dietterich 2019).
 
-The sets were published at three sizes, each with constants of its own: CIFAR-C (32 px), Tiny-ImageNet-C (64 px) and
+The sets were published at three sizes with different constants: CIFAR-C (32 px), Tiny-ImageNet-C (64 px) and
 ImageNet-C (224 px). The constants of 224 px are two to six times too strong for 32 px.
 """
 
 from __future__ import annotations
 
 Row = tuple[float, ...]
-"""The constants of one severity."""
+"""Constants of one severity."""
 Rows = tuple[Row, ...]
-"""Severities 1 to 5."""
+"""Constants of severities 1 to 5."""
 
 
 def _single(*values: float) -> Rows:
@@ -31,7 +31,7 @@ TABLES: dict[str, dict[int, Rows]] = {
         64: _single(250, 100, 50, 30, 15),
         224: _single(60, 25, 12, 5, 3),
     },
-    "impulse_noise": {  # share of numbers replaced
+    "impulse_noise": {  # fraction of values replaced
         32: _single(0.01, 0.02, 0.03, 0.05, 0.07),
         64: _single(0.01, 0.02, 0.05, 0.08, 0.14),
         224: _single(0.03, 0.06, 0.09, 0.17, 0.27),
@@ -104,7 +104,7 @@ TABLES: dict[str, dict[int, Rows]] = {
         64: ((7, 0.01), (12, 0.01), (16, 0.01), (21, 0.01), (26, 0.01)),
         224: ((12, 0.01), (16, 0.01), (11, 0.02), (13, 0.02), (11, 0.03)),
     },
-    "snow": {  # mean and σ of the flakes, zoom, threshold, radius and σ of the motion, share of the image that stays
+    "snow": {  # mean and σ of the flakes, zoom, threshold, radius and σ of the motion, weight of the image
         32: (
             (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
             (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
@@ -142,7 +142,7 @@ TABLES: dict[str, dict[int, Rows]] = {
         64: _times(64, (0, 0, 0.08), (0.05, 0.3, 0.06), (0.1, 0.08, 0.06), (0.1, 0.03, 0.03), (0.16, 0.03, 0.02)),
         224: _times(244, (2, 0.7, 0.1), (2, 0.08, 0.2), (0.05, 0.01, 0.02), (0.07, 0.01, 0.02), (0.12, 0.01, 0.02)),
     },
-    "pixelate": {  # share of the side that is left
+    "pixelate": {  # ratio of the smaller side to the side
         32: _single(0.95, 0.9, 0.85, 0.75, 0.65),
         64: _single(0.9, 0.8, 0.7, 0.6, 0.5),
         224: _single(0.6, 0.5, 0.4, 0.3, 0.25),
@@ -156,10 +156,10 @@ TABLES: dict[str, dict[int, Rows]] = {
 
 
 def nearest_size(side: int) -> int:
-    """The size whose constants suit images with this shorter side."""
+    """Return the published size whose constants are used for images with this shorter side."""
     return 32 if side < 48 else 64 if side < 128 else 224
 
 
 def constants(name: str, severity: int, side: int) -> Row:
-    """The constants of a corruption at a severity from 1 to 5, for images with this shorter side."""
+    """Return the constants of a corruption at a severity from 1 to 5, for images with this shorter side."""
     return TABLES[name][nearest_size(side)][severity - 1]

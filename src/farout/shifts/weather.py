@@ -1,4 +1,4 @@
-"""Corruptions by what lies between camera and scene."""
+"""Weather corruptions: snow, frost, fog and spatter."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from torch import Tensor
 from farout.core import Params
 from farout.shifts.catalog import register
 from farout.shifts.corruption import Corruption
-from farout.shifts.kernels.drops import mud, water
+from farout.shifts.kernels.drops import mud_mask, water_mask
 from farout.shifts.kernels.gaussian import gaussian
 from farout.shifts.kernels.levels import round_, truncate
 from farout.shifts.kernels.motion import motion_blur
-from farout.shifts.kernels.resample import enlarged, enlarged_part, linear
+from farout.shifts.kernels.resample import enlarged_coordinates, enlarged_length, interpolate
 from farout.shifts.tables import Row
-from farout.shifts.textures.frost_photographs import Photographs, check_covers, read, scaled
-from farout.shifts.textures.frost_procedural import procedural
-from farout.shifts.textures.frost_sheets import Sheets, on_device
+from farout.shifts.textures.frost_photographs import Photographs, check_covers, read_photographs, scale_photographs
+from farout.shifts.textures.frost_procedural import build_sheets
+from farout.shifts.textures.frost_sheets import Sheets, to_device
 from farout.shifts.textures.plasma import plasma
 
 FIRST, LAST = -135.0, -45.0
-"""Flakes of snow move at angles between these, in degrees."""
+"""Range of the angles at which flakes of snow move, in degrees."""
 WATER = (175, 238, 238)
 MUD = (63, 42, 20)
 GRAY = (0.2989, 0.5870, 0.1140)
-"""Weights of red, green and blue where `spatter` falls on an image of one channel, as in imagecorruptions."""
+"""Weights of red, green and blue for `spatter` on images of one channel, as in imagecorruptions."""
 LUMA = (0.299, 0.587, 0.114)
-"""The weights of OpenCV, with which `snow` is made. Where values are truncated, the fourth digit can move a level."""
+"""Weights of OpenCV, for `snow`. Since values are truncated, the fourth digit can change an 8-bit level."""
 
 
 @register
 class Snow(Corruption):
     """Enlarged noise above a threshold, blurred by motion: blend·x + (1 − blend)·max(x, 1.5·gray + .5) + flakes.
 
-    The flakes are added twice, the second time turned by 180°. Noise is drawn for the part that is enlarged only.
+    The flakes are added twice, the second time rotated by 180°. Noise is drawn only for the part that is enlarged.
     """
 
     name = "snow"
 
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
         zoom = self.constants(shape)[2]
-        rows, columns = (enlarged_part(side, zoom) for side in shape[-2:])
+        rows, columns = (enlarged_length(side, zoom) for side in shape[-2:])
         return {"noise": torch.randn(rows, columns, generator=rng), "angle": torch.rand((), generator=rng)}
 
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
@@ -53,7 +53,7 @@ class Snow(Corruption):
         height, width = images.shape[2:]
         cloud = params["noise"].mul(sigma).add_(mean)
         if zoom != 1:
-            cloud = linear(cloud, enlarged(height, zoom), enlarged(width, zoom))
+            cloud = interpolate(cloud, enlarged_coordinates(height, zoom), enlarged_coordinates(width, zoom))
         layer = truncate(cloud.masked_fill_(cloud < threshold, 0))[:, None]
         angles = params["angle"].mul(LAST - FIRST).add_(FIRST)
         layer = round_(motion_blur(layer, int(radius), blur, angles))
@@ -64,11 +64,11 @@ class Snow(Corruption):
 @register
 @dataclasses.dataclass(kw_only=True)
 class Frost(Corruption):
-    """A weighted sum of the image and a random crop of frost.
+    """Weighted sum of the image and a random crop of frost.
 
-    The frost is drawn from noise with the statistics of the photographs that the published sets were made with.
-    `frost_dir` is a folder with the photographs themselves; each of them is as likely as the others. (The originals
-    come as six files, of which the published sets use the first five.)
+    The frost is procedural: noise with the statistics of the photographs that the published sets use. `frost_dir` is an
+    optional folder with the photographs themselves; all are equally likely. (The originals are six files, of which the
+    published sets use the first five.)
     """
 
     name = "frost"
@@ -78,11 +78,11 @@ class Frost(Corruption):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.frost_dir is not None:
-            self.photographs = read(self.frost_dir)
+            self.photographs = read_photographs(self.frost_dir)
 
     @property
     def params(self) -> dict[str, Any]:
-        """The settings; photographs count by what they show, not by where they lie."""
+        """Parameters; photographs are identified by their content, not by their path."""
         return {"severity": self.severity, **({"photographs": self.photographs.digest} if self.photographs else {})}
 
     @property
@@ -95,7 +95,7 @@ class Frost(Corruption):
     def corrupt(self, images: Tensor, params: Params, constants: Row) -> Tensor:
         image_weight, frost_weight, scale = constants
         height, width = images.shape[2:]
-        sheets = on_device(self._sheets(height, width, scale), images.device)
+        sheets = to_device(self._sheets(height, width, scale), images.device)
         frost = sheets.cut(height, width, params["place"], params["brightness"])
         if images.shape[1] == 1:
             frost = gray(frost)
@@ -103,16 +103,16 @@ class Frost(Corruption):
 
     def _sheets(self, height: int, width: int, scale: float) -> Sheets:
         if self.photographs is None:
-            return procedural(height, width)
+            return build_sheets(height, width)
         check_covers(self.photographs, height, width, scale)
-        return scaled(self.photographs, scale)
+        return scale_photographs(self.photographs, scale)
 
 
 @register
 class Fog(Corruption):
-    """A light map is added and the sum darkened to the image's own range: (x + c·map)·max/(max + c).
+    """Light map added to the image, the sum scaled to the image's own range: (x + c·map)·max/(max + c).
 
-    The map's side is the least power of two that covers the image; the part beyond the image is cut off.
+    The map's side is the smallest power of two that covers the image; it is cropped to the image.
     """
 
     name = "fog"
@@ -142,21 +142,21 @@ class Spatter(Corruption):
         mean, sigma, blur, threshold, strength, is_mud = constants
         liquid = gaussian(params["noise"].mul(sigma).add_(mean), blur)
         if is_mud:
-            mask = mud(liquid, threshold, strength)[:, None]
+            mask = mud_mask(liquid, threshold, strength)[:, None]
             return images.mul(1 - mask).add_(mask * _color(MUD, images))
-        mask = water(liquid, threshold)[:, None]
+        mask = water_mask(liquid, threshold)[:, None]
         return mask.mul(strength).mul(_color(WATER, images)).add_(images)
 
 
 def _color(color: Sequence[int], images: Tensor) -> Tensor:
-    """A color, or its gray for images of one channel; [C, 1, 1]."""
+    """Return a color, or its gray value for images of one channel; [C, 1, 1]."""
     gray = sum(weight * part for weight, part in zip(GRAY, color, strict=True))
     parts = list(color) if images.shape[1] == 3 else [gray]
     return images.new_tensor(parts).div_(255)[:, None, None]
 
 
 def gray(images: Tensor) -> Tensor:
-    """Images [B, C, H, W] without color, [B, 1, H, W]."""
+    """Return the gray values [B, 1, H, W] of images [B, C, H, W]."""
     if images.shape[1] == 1:
         return images.clone()
     total = images[:, :1] * LUMA[0]

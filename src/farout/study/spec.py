@@ -30,8 +30,8 @@ from pydantic_core import ErrorDetails
 
 from farout import networks
 from farout.component import Named
-from farout.data.arrays import MOST_CLASSES, npz_names
-from farout.data.catalog import DATASETS, makers, split_folders
+from farout.data.arrays import MOST_CLASSES, list_npz_arrays
+from farout.data.catalog import DATASETS, split_folders
 from farout.files import opened
 from farout.registry import UnknownName, registry_of, unknown
 from farout.study.paths import makers_of, resolved
@@ -107,7 +107,7 @@ def _data(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("name"), str):
         value = {**value, "name": _rooted(value["name"], info)}
         if isinstance(value.get("options"), dict):
-            value["options"] = resolved(value["options"], list(makers(value["name"])), _folder(info))
+            value["options"] = resolved(value["options"], list(builders(value["name"])), _folder(info))
     return value
 
 
@@ -152,7 +152,9 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
     if path.is_absolute() and path.exists():
-        inside = split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in npz_names(path)]
+        inside = (
+            split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in list_npz_arrays(path)]
+        )
         splits = [split for split in splits if split in inside] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet
-from farout.data.procedural import at_least
+from farout.data.procedural import check_at_least
 from farout.data.scenes import glyphs, renderer
 from farout.data.scenes.renderer import SMALLEST_SIDE, draw
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
@@ -69,7 +69,7 @@ class Attributes(Variation):
                 raise unknown("attribute to vary:", name, FIELDS)
         self.vary = tuple(dict.fromkeys(self.vary))
         if self.side is not None:
-            at_least(self.side, SMALLEST_SIDE, "side")
+            check_at_least(self.side, SMALLEST_SIDE, "side")
         if self.font is not None:
             glyphs.digest(self._font)  # a font that cannot be read is found out now
 

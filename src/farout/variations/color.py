@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from farout.shifts.kernels.recoloring import GRAY, LEAST, blended, recolor
+from farout.shifts.kernels.recoloring import GRAY, LEAST, blend, recolor
 from farout.variations.bounds import Bounds, between, bounds, check_images, check_latents, check_shape
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
@@ -64,10 +64,10 @@ def recolored(images: Tensor, factors: Tensor) -> Tensor:
     """The images [B, C, H, W] with brightness, contrast, saturation and hue [B, 4] changed."""
     brightness, contrast, saturation, hue = factors[:, :, None, None, None].unbind(1)
     images = (brightness * images).clamp(0, 1)
-    images = blended(images, gray(images).mean((2, 3), keepdim=True), contrast)
+    images = blend(images, gray(images).mean((2, 3), keepdim=True), contrast)
     if images.shape[1] == 1:
         return images
-    return turned(blended(images, gray(images), saturation), 6 * hue[:, 0])
+    return turned(blend(images, gray(images), saturation), 6 * hue[:, 0])
 
 
 def gray(images: Tensor) -> Tensor:

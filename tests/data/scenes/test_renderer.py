@@ -112,7 +112,7 @@ def test_every_kind_looks_different() -> None:
 @pytest.mark.parametrize("side", [7, 0, -3])
 def test_too_small_a_side(side: int) -> None:
     for function in (render, draw):
-        with pytest.raises(ValueError, match="side of at least 8"):
+        with pytest.raises(ValueError, match="expected at least 8 pixels"):
             function(scene("circle"), side)
 
 
@@ -146,7 +146,7 @@ def test_compiled_code_is_kept_between_processes() -> None:
         "one = torch.ones(1); many = lambda n: torch.ones(1, n);"
         "renderer.render(s.Scenes(torch.zeros(1).long(), one, one / 2, many(3), many(2) * 0, many(4), many(2),"
         " torch.full((1,), 5), one, many(12)), 16);"
-        "print(sum(painter.painter(primitives.PRIMITIVES[0]).stats.cache_hits.values()))"
+        "print(sum(painter.compile_painter(primitives.PRIMITIVES[0]).stats.cache_hits.values()))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 

@@ -124,7 +124,7 @@ def test_color_images_do_not_pass_a_grey_network() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
-    with pytest.raises(ValueError, match="takes 1-channel images, got 3 channels"):
+    with pytest.raises(ValueError, match="needs 1-channel images, got 3 channels"):
         Panel(Network(module, mean=0.5, std=0.5), ["msp"]).score(pixels(2, 1))
 
 

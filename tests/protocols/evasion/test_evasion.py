@@ -120,7 +120,7 @@ def test_attacked_images_stand_beside_their_originals(run: Results) -> None:
     """The interval pairs an attacked image with the inlier it was made of."""
     test = farout.load("toy", limit=120)
     attacked = row(run, role="attacked", network="one", detector="msp", attack="fgsm", made_on="one")
-    places = farout.rng.some(120, ATTACKED)
+    places = farout.rng.subset_indices(120, ATTACKED)
     np.testing.assert_array_equal(run.labels(attacked), test.labels[places])
     inliers = run.scores(row(run, role="inliers", network="one", detector="msp"))
     expected = copied_auroc(inliers, run.scores(attacked), places).share()
@@ -155,13 +155,13 @@ def test_attacks_on_the_detectors_themselves(run: Results) -> None:
     line = frame.loc[("two", "mds", "adaptive")]
     assert line["auroc"] == pytest.approx(metrics.auroc(inliers, adaptive), abs=1e-12)
     usual = run.scores(row(run, role="attacked", network="two", detector="mds", attack="pgd", made_on="two"))
-    same = farout.rng.some(ATTACKED, 20)
+    same = farout.rng.subset_indices(ATTACKED, 20)
     assert line["before"] == pytest.approx(metrics.auroc(inliers, usual[same]), abs=1e-12)
     assert line["accepted_before"] == metrics.fpr_at_95_id_recall(inliers, usual[same])
     assert line["accepted"] == metrics.fpr_at_95_id_recall(inliers, adaptive)
     assert line["before_by"] == "pgd"
     attacked = row(run, role="own_attacked", network="two", detector="mds", attack="adaptive")
-    places = farout.rng.some(120, ATTACKED)[same]
+    places = farout.rng.subset_indices(120, ATTACKED)[same]
     np.testing.assert_array_equal(run.labels(attacked), farout.load("toy", limit=120).labels[places])
     correct, success = (run.attribute(attacked, name) for name in ("clean_correct", "success"))
     accepted = adaptive <= np.sort(inliers)[113]  # the 114 lowest of 120 are 95 %

@@ -17,7 +17,7 @@ from farout.data.file_sets import CATEGORIES
 from farout.metrics import setups
 from farout.protocols import plan
 from farout.protocols.rood.tables import summarise
-from farout.rng import balanced
+from farout.rng import balanced_indices
 from farout.study.cells.cell import Entry
 from farout.study.results import Results, write_plan
 from farout.study.sources.images import LiveImages
@@ -396,7 +396,7 @@ def test_categories_whose_outliers_are_their_defects(tmp_path: Path, monkeypatch
     network = farout.networks.create("lenet", 4, 32)
     farout.networks.load_weights(network, study.networks[0].weights)
     train, test = (farout.load("mvtec", split, side=32) for split in ("train", "test"))
-    test = test.subset(balanced(2 * test.labels + test.attributes["outlier"], 60))
+    test = test.subset(balanced_indices(2 * test.labels + test.attributes["outlier"], 60))
     for label, category in enumerate(CATEGORIES):
         panel = farout.Panel(network, [farout.detectors.create("dn2", k=1)])
         panel.fit(train.subset(np.flatnonzero(train.labels == label)))

@@ -1,1 +1,1 @@
-"""Drawn images: what stands in a scene, and the renderer that draws it."""
+"""Rendered images: scene parameters, their sampling, and the renderer."""

@@ -1,4 +1,4 @@
-"""A batch of scenes as one table of float64 columns: what formulas read."""
+"""Table of a batch of scenes: float64 columns that the formulas read."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ BOUNDS: dict[str, list[tuple[float, float]]] = {
     "smoothness": [(0, 100)],
     "radii": [(0.1, 4)] * MOST_POINTS,
 }
-"""What each number of each field may be, in the order of the table."""
+"""Lower and upper bound of each number of each field, in the order of the table."""
 NAMES = [name for name, bounds in BOUNDS.items() for _ in bounds]
 LOWEST, HIGHEST = np.array([pair for bounds in BOUNDS.values() for pair in bounds]).T
 
 
 def table(scenes: Scenes, row: str = "scene", names: Sequence[str] = NAMES) -> Tensor:
-    """Float64 [B, RADII + MOST_POINTS], in the order of the places above; gradients pass.
+    """Return the scenes as float64 [B, RADII + MOST_POINTS], columns by the indices above; differentiable.
 
-    An error calls a scene by `row` and its place in the batch, and a number by its name among `names`.
+    An error names the scene by `row` and its index in the batch, and the number by its name in `names`.
     """
     fields = [value if value.ndim == 2 else value[:, None] for value in (getattr(scenes, name) for name in BOUNDS)]
     columns = torch.cat([field.double() for field in fields], 1)
     if columns.shape[1] != len(NAMES):
-        raise ValueError(f"scenes have {columns.shape[1]} numbers each instead of {len(NAMES)}; see Scenes for shapes")
+        raise ValueError(f"scenes have {columns.shape[1]} numbers each, expected {len(NAMES)}; see Scenes for shapes")
     _check(columns, row, names)
     return columns
 

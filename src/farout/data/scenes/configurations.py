@@ -1,4 +1,4 @@
-"""A split as a table of attribute values: sampled from a seed, stored as Parquet, drawn when images are asked for."""
+"""Configurations: a table of attribute values, one row per image, stored as Parquet; images are rendered from it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ NUMBERS = (
     "hue", "size", "rotation_x", "rotation_y", "rotation_z", "x", "y",
     "intensity", "ambient", "specular", "light_angle", "aspect", "aspect_2", "smoothness",
 )  # fmt: skip
-"""Columns of float32; lengths are shares of the side, angles degrees."""
+"""Columns of float32; lengths are fractions of the side, angles are degrees."""
 INTEGERS = ("points", "severity", "noise")
-"""Columns of int64; severity is 0 where there is no corruption, `noise` numbers the corruption's randomness."""
+"""Columns of int64; severity is 0 without a corruption, `noise` numbers the corruption's randomness."""
 RADII = tuple(f"radius_{point}" for point in range(MOST_POINTS))
 WORDS = ("class", "corruption")
 SCENE = ("class", *NUMBERS[:-1], "points", "smoothness", *RADII)
-"""The columns that say what is drawn, in the order of `columns.table`."""
+"""Columns that describe the scene, in the order of `columns.table`."""
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 class Configurations:
-    """One row per image: class, hue, size, rotation, position, light, shape parameters, corruption and severity.
+    """Table with one row per image: class, hue, size, rotation, position, light, shape, corruption and severity.
 
-    Values that cannot be drawn are refused at once; errors count rows from 0.
+    Values that cannot be rendered raise an error at once; errors count rows from 0.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -57,14 +57,14 @@ class Configurations:
         return len(self.columns["class"])
 
     def __getitem__(self, places: ArrayLike) -> Configurations:
-        chosen, part = np.asarray(places), object.__new__(Configurations)  # these rows have been checked
-        part.columns = {name: np.ascontiguousarray(values[chosen]) for name, values in self.columns.items()}
+        selected, part = np.asarray(places), object.__new__(Configurations)  # rows were validated before
+        part.columns = {name: np.ascontiguousarray(values[selected]) for name, values in self.columns.items()}
         _check_lengths(part.columns)
         return part
 
     @cached_property
     def scenes(self) -> Scenes:
-        """What is to be drawn."""
+        """Scene parameters of all rows."""
         numbers = {name: torch.from_numpy(self.columns[name]) for name in (*NUMBERS, *RADII, "points")}
 
         def several(*names: str) -> torch.Tensor:
@@ -98,7 +98,7 @@ class Configurations:
         for world in WORLDS.values():
             if found <= {*world.inliers, *world.outliers}:
                 return world
-        raise ValueError(f"these classes belong to no one family: {', '.join(sorted(found))}")
+        raise ValueError(f"expected classes of one family, shapes or chars; got {', '.join(sorted(found))}")
 
     def write(self, path: Path) -> Path:
         """Store as Parquet; equal tables give equal bytes."""
@@ -108,7 +108,7 @@ class Configurations:
 
     @classmethod
     def read(cls, path: Path) -> Configurations:
-        """A table that `write` stored, or one of your own with the same columns."""
+        """Read a table that `write` stored, or any Parquet table with the same columns."""
         try:
             stored = pq.read_table(path)
             return cls({name: stored[name].to_numpy(zero_copy_only=False) for name in stored.column_names})
@@ -118,7 +118,7 @@ class Configurations:
 
 def _column(columns: Columns, name: str, kind: type[np.generic]) -> NDArray[Any]:
     if name not in columns:
-        raise ValueError(f"the column {name!r} is missing; there are {', '.join(columns) or 'none'}")
+        raise ValueError(f"the column {name!r} is missing; got {', '.join(columns) or 'none'}")
     try:
         return np.ascontiguousarray(np.asarray(columns[name]).astype(kind))
     except (TypeError, ValueError, OverflowError) as error:
@@ -126,12 +126,12 @@ def _column(columns: Columns, name: str, kind: type[np.generic]) -> NDArray[Any]
 
 
 def _integers(columns: Columns, name: str) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):  # NaN is found out below
-        whole, given = _column(columns, name, np.int64), np.asarray(columns[name])
-    wrong = np.flatnonzero(whole != given)
+    with np.errstate(invalid="ignore"):  # NaN is detected below
+        integers, values = _column(columns, name, np.int64), np.asarray(columns[name])
+    wrong = np.flatnonzero(integers != values)
     if wrong.size:
-        raise ValueError(f"row {wrong[0]}: {name} is {given[wrong[0]]}; it must be an integer")
-    return whole
+        raise ValueError(f"row {wrong[0]}: {name} is {values[wrong[0]]}; it must be an integer")
+    return integers
 
 
 def _check_lengths(columns: Columns) -> None:

@@ -1,8 +1,8 @@
-"""Ellipses, polygons and smooth random outlines, turned about z.
+"""Ellipses, polygons and smooth random outlines, rotated about z.
 
-Each figure has `reach`, how far it extends from its center as shares of the side; `prepare`, the numbers that are the
-same for all pixels; and `shade`, which gives cover, factor of the color and highlight at a pixel. Where every pixel
-looks into a table at a place of its own, `locate` gives that place, and `shade` takes what was found there.
+Each figure has three functions: `reach` returns its extent from the center in fractions of the side; `prepare` the
+parameters that are the same for all pixels; `shade` cover, factor of the color and highlight at a pixel. If pixels read
+a table at different indices, `locate` returns the index of a pixel, and `shade` gets the entries read there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from farout.data.scenes.columns import ASPECT, KIND, SIZE, TURN_Z
-from farout.data.scenes.geometry import boxed, covered, ellipse_distance, turn
+from farout.data.scenes.geometry import clip_to_box, ellipse_distance, pixel_coverage, turn
 from farout.data.scenes.lighting import common
 from farout.data.scenes.ops import (
     TINY,
@@ -18,15 +18,15 @@ from farout.data.scenes.ops import (
     ZERO,
     Number,
     absolute,
-    at_least,
+    as_float32,
+    clamp_min,
     constant,
     entry,
     formula,
-    single,
     sqrt,
     support,
+    truncate,
     where,
-    whole,
 )
 from farout.data.scenes.outlines import EDGES, SECTORS
 from farout.data.scenes.scene import KINDS
@@ -34,12 +34,12 @@ from farout.data.scenes.scene import KINDS
 ELLIPSE = KINDS.index("ellipse")
 QUARTER, ALL, FOUR = constant(SECTORS / 4), constant(SECTORS), constant(4)
 CHORD = (2 * SECTORS, 3 * SECTORS, 4 * SECTORS)
-"""Where the table has the normals and offsets of a smooth outline."""
+"""Offsets in the table of the normals (x, y) and offsets of a smooth outline."""
 
 
 @formula
 def ellipse_axes(s: Any) -> tuple[Number, Number, Number, Number]:
-    """Half axes and the direction of the first."""
+    """Return the half axes and the direction of the first."""
     c, d = turn(s[TURN_Z])
     a = s[SIZE] * 0.5
     return a, a * where(s[KIND] == ELLIPSE, s[ASPECT], 1.0), c, d
@@ -55,13 +55,13 @@ def ellipse_reach(s: Any, row: Any) -> tuple[Number, Number]:
 def ellipse_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
     a, b, c, d = ellipse_axes(s)
     p, q = 1.0 / (a * a * side * side), 1.0 / (b * b * side * side)
-    form = single(p * c * c + q * d * d), single((p - q) * c * d), single(p * d * d + q * c * c)
+    form = as_float32(p * c * c + q * d * d), as_float32((p - q) * c * d), as_float32(p * d * d + q * c * c)
     return common(s, side, ellipse_reach(s, row)) + form
 
 
 @formula
 def ellipse_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
-    return boxed(covered(ellipse_distance(x, y, p[8], p[9], p[10])), x, y, p), p[7], ZERO
+    return clip_to_box(pixel_coverage(ellipse_distance(x, y, p[8], p[9], p[10])), x, y, p), p[7], ZERO
 
 
 @formula
@@ -80,9 +80,9 @@ def star_reach(s: Any, row: Any) -> tuple[Number, Number]:
 
 @formula
 def local(s: Any, side: int) -> tuple[Number, ...]:
-    """Cosine and sine of the rotation, and the size in pixels."""
+    """Return cosine and sine of the rotation, and the size in pixels."""
     c, d = turn(s[TURN_Z])
-    return single(c), single(d), single(s[SIZE] * side)
+    return as_float32(c), as_float32(d), as_float32(s[SIZE] * side)
 
 
 @formula
@@ -92,30 +92,32 @@ def polygon_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
 
 @formula
 def inner(u: Number, v: Number, p: Any, row: Any, k: int) -> Number:
-    """Share on the inner side of the k-th edge."""
-    return covered(u * entry(row, 2 * EDGES + k) + v * entry(row, 3 * EDGES + k) - p[10] * entry(row, 4 * EDGES + k))
+    """Return the fraction of the pixel on the inner side of the k-th edge."""
+    return pixel_coverage(
+        u * entry(row, 2 * EDGES + k) + v * entry(row, 3 * EDGES + k) - p[10] * entry(row, 4 * EDGES + k)
+    )
 
 
 @formula
 def four(u: Number, v: Number, p: Any, row: Any, k: int) -> Number:
-    """Of four edges; written out, for compilers make little of short loops within loops."""
+    """Return the product over four edges; unrolled, because compilers optimize short inner loops poorly."""
     first, second = inner(u, v, p, row, k) * inner(u, v, p, row, k + 1), inner(u, v, p, row, k + 2)
     return first * second * inner(u, v, p, row, k + 3)
 
 
 @formula
 def polygon_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
-    """The product of the shares on the inner side of every edge."""
+    """Return cover, factor and highlight; cover is the product over all edges of `inner`."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     cover = four(u, v, p, row, 0) * four(u, v, p, row, 4) * inner(u, v, p, row, 8)
-    return boxed(cover, x, y, p), p[7], ZERO
+    return clip_to_box(cover, x, y, p), p[7], ZERO
 
 
 @formula
 def quadrangle_shade(x: Number, y: Number, p: Any, row: Any) -> tuple[Number, Number, Any]:
-    """For polygons of up to four edges: twice as fast."""
+    """Return the same as `polygon_shade` for polygons of up to four edges, twice as fast."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
-    return boxed(four(u, v, p, row, 0), x, y, p), p[7], ZERO
+    return clip_to_box(four(u, v, p, row, 0), x, y, p), p[7], ZERO
 
 
 @formula
@@ -125,22 +127,22 @@ def star_prepare(s: Any, side: int, row: Any) -> tuple[Number, ...]:
 
 @formula
 def sector(u: Number, v: Number) -> Number:
-    """Of `SECTORS` sectors of equal diamond angle, v / (|u| + |v|) continued around the circle."""
-    t = v / at_least(absolute(u) + absolute(v), TINY)
+    """Return the index among `SECTORS` sectors of equal diamond angle, v / (|u| + |v|) continued around the circle."""
+    t = v / clamp_min(absolute(u) + absolute(v), TINY)
     t = where(u < ZERO, TWO - t, where(v < ZERO, FOUR + t, t))
-    return whole(t * QUARTER)
+    return truncate(t * QUARTER)
 
 
 @formula
 def star_locate(x: Number, y: Number, p: Any) -> Number:
-    """The sector that the pixel lies in."""
+    """Return the sector that the pixel lies in."""
     k = sector(x * p[8] + y * p[9], y * p[8] - x * p[9])
     return where(k < ALL, k, ZERO)
 
 
 @formula
 def star_shade(x: Number, y: Number, p: Any, chord: Any) -> tuple[Number, Number, Any]:
-    """By the chord of that sector."""
+    """Return cover, factor and highlight from the chord of the pixel's sector."""
     u, v = x * p[8] + y * p[9], y * p[8] - x * p[9]
     distance = u * chord[0] + v * chord[1] - p[10] * chord[2]
-    return boxed(covered(distance), x, y, p), p[7], ZERO
+    return clip_to_box(pixel_coverage(distance), x, y, p), p[7], ZERO

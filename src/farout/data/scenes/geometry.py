@@ -1,4 +1,4 @@
-"""Angles, rotations and distances that several figures share."""
+"""Angles, rotations and distances for several figures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from farout.data.scenes.ops import (
     TINY,
     Number,
     absolute,
-    at_least,
+    clamp_min,
+    clamp_unit,
     floor,
     formula,
     maximum,
     minimum,
     sqrt,
-    unit,
     where,
 )
 
@@ -27,9 +27,9 @@ RADIANS = math.pi / 180
 
 @formula
 def turn(degrees: Number) -> tuple[Number, Number]:
-    """Cosine and sine, exact at multiples of 90 degrees.
+    """Return cosine and sine, exact at multiples of 90 degrees.
 
-    A series of its own, because library sines differ in the last bit between machines and batch sizes.
+    Computed by a power series, because library sines differ in the last bit between machines and batch sizes.
     """
     quarter = floor(degrees / 90.0 + 0.5)
     x = (degrees - quarter * 90.0) * RADIANS
@@ -45,7 +45,7 @@ def turn(degrees: Number) -> tuple[Number, Number]:
 
 @formula
 def rotation(s: Any) -> tuple[tuple[Number, ...], tuple[Number, ...], tuple[Number, ...]]:
-    """The solid's own three axes after its rotation, about z first, then y, then x."""
+    """Return the three axes of the solid after its rotation about z, then y, then x."""
     cx, sx = turn(s[TURN_X])
     cy, sy = turn(s[TURN_Y])
     cz, sz = turn(s[TURN_Z])
@@ -57,7 +57,7 @@ def rotation(s: Any) -> tuple[tuple[Number, ...], tuple[Number, ...], tuple[Numb
 
 @formula
 def direction(x: Number, y: Number) -> tuple[Number, Number, Number]:
-    """Length of a vector in the image plane and its direction; that of x where the vector vanishes."""
+    """Return length and direction of a vector in the image plane; the direction of x for a zero vector."""
     squared = x * x + y * y
     known = squared > 1e-12
     length = sqrt(where(known, squared, 1e-12))
@@ -66,24 +66,24 @@ def direction(x: Number, y: Number) -> tuple[Number, Number, Number]:
 
 @formula
 def ellipse_distance(x: Number, y: Number, xx: Number, xy: Number, yy: Number) -> Number:
-    """Distance to the ellipse xx·x² + 2·xy·x·y + yy·y² = 1, to first order: (g − 1) / |∇g| of the root g.
+    """Return the distance to the ellipse xx·x² + 2·xy·x·y + yy·y² = 1, to first order: (g − 1) / |∇g| of the root g.
 
     Exact on the outline; a lower bound elsewhere.
     """
     gx, gy = x * xx + y * xy, x * xy + y * yy
     squared = x * gx + y * gy
-    root = sqrt(at_least(squared, TINY))
-    return (squared - root) / sqrt(at_least(gx * gx + gy * gy, TINY * TINY))
+    root = sqrt(clamp_min(squared, TINY))
+    return (squared - root) / sqrt(clamp_min(gx * gx + gy * gy, TINY * TINY))
 
 
 @formula
-def covered(distance: Number) -> Number:
-    """Share of a pixel that lies inside an outline at this distance (negative inside), in pixels."""
-    return unit(HALF - distance)
+def pixel_coverage(distance: Number) -> Number:
+    """Return the fraction of a pixel inside an outline at this distance in pixels (negative inside)."""
+    return clamp_unit(HALF - distance)
 
 
 @formula
-def boxed(cover: Number, x: Number, y: Number, p: Any) -> Number:
-    """Nothing a pixel or more outside the figure's box, where first-order distances may err at sharp tips."""
+def clip_to_box(cover: Number, x: Number, y: Number, p: Any) -> Number:
+    """Set the coverage to 0 a pixel or more outside the figure's box: first-order distances may err at sharp tips."""
     outside = maximum(absolute(x) - p[2], absolute(y) - p[3])
-    return minimum(cover, unit(ONE - outside))
+    return minimum(cover, clamp_unit(ONE - outside))

@@ -1,4 +1,4 @@
-"""Letters and digits of a font as signed distance fields, in shares of the font size (em)."""
+"""Letters and digits of a font as signed distance fields, in units of the font size (em)."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from farout.data.scenes.scene import GLYPHS
 Floats = NDArray[np.float64]
 
 CELLS = 96
-"""Cells of the distance grid per em."""
+"""Number of cells of the distance grid per em."""
 COLUMNS, ROWS = 97, 121
-"""Points of the grid, which is centered on a letter's ink."""
+"""Number of points of the grid, which is centered on a letter's ink."""
 HULL = 64
-"""Points that stand for a letter's convex hull: the farthest in as many directions."""
+"""Number of points of a letter's convex hull: the farthest in as many directions."""
 PIECES = 16
-"""Straight pieces that stand for a curve of the outline."""
+"""Number of line segments per curve of the outline."""
 
 
 class Letters(NamedTuple):
-    """All letters of a font."""
+    """Distance fields of all letters of a font, and their hash."""
 
     atlas: NDArray[np.float32]
     digest: str
 
 
 def atlas(font: Path | None = None) -> NDArray[np.float32]:
-    """One row per letter: x, then y of its hull's points, then its distances; [20, 2·HULL + ROWS·COLUMNS].
+    """Return one row per letter: x, then y of its hull's points, then its distances; [20, 2·HULL + ROWS·COLUMNS].
 
-    A font is a TrueType file; None is DejaVu Sans Mono, which comes with matplotlib.
+    `font` is a TrueType file; None is DejaVu Sans Mono, which is part of matplotlib.
     """
     return _letters(*_state(font)).atlas
 
 
 def digest(font: Path | None = None) -> str:
-    """Hash of all that decides how letters of this font look."""
+    """Return a hash of the distance fields of this font."""
     return _letters(*_state(font)).digest
 
 
 def outline(face: Any, character: str) -> Floats:
-    """The straight pieces of a letter's outline, in em about the center of its ink, [N, 2 (ends), 2 (x, y)]."""
+    """Return the line segments of a letter's outline, in em about the center of its ink, [N, 2 (ends), 2 (x, y)]."""
     from matplotlib.ft2font import LoadFlags
 
     if not face.get_char_index(ord(character)):
-        raise ValueError(f"the font {face.fname} has no {character!r}; it needs all of {''.join(GLYPHS)}")
+        raise ValueError(f"the font {face.fname} has no {character!r}; expected a font with all of {''.join(GLYPHS)}")
     face.load_char(ord(character), flags=LoadFlags.NO_SCALE)
     vertices, codes = face.get_path()
     pieces = _straight(vertices * (64 / face.units_per_EM), codes)
     low, high = pieces.min((0, 1)), pieces.max((0, 1))
     if ((high - low) * CELLS > (COLUMNS - 3, ROWS - 3)).any():
-        raise ValueError(f"{character!r} of the font {face.fname} is larger than its line")
+        raise ValueError(f"{character!r} of the font {face.fname} is larger than its line; use another font")
     centered: Floats = pieces - (low + high) / 2
     return centered
 
 
 def _state(font: Path | None) -> tuple[Path, int, int, int]:
-    """A font's file, and what changes when another is put in its place."""
+    """Return a font's path, size and modification times, which change when the file is replaced."""
     path = _default() if font is None else Path(font)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no font file at {path}")
+        raise FileNotFoundError(f"no font file at {path}; expected a TrueType file")
     found = path.stat()
     return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -93,7 +93,7 @@ def _face(path: Path) -> Any:
 
 
 def _straight(vertices: Floats, codes: NDArray[np.uint8]) -> Floats:
-    """Bézier curves as polylines. Codes: 1 begins a contour, 2 a line, 3 and 4 curves, 79 closes the contour."""
+    """Return Bézier curves as line segments. Codes: 1 begins a contour, 2 a line, 3 and 4 curves, 79 closes it."""
     pieces: list[tuple[Floats, Floats]] = []
     place, first, last = 0, vertices[0], vertices[0]
     while place < len(codes):
@@ -110,7 +110,7 @@ def _straight(vertices: Floats, codes: NDArray[np.uint8]) -> Floats:
 
 
 def _curve(controls: Floats) -> Floats:
-    """Points along a Bézier curve, by repeated interpolation; a line keeps its ends only."""
+    """Return points along a Bézier curve (De Casteljau's algorithm); of a line only its ends."""
     t = np.linspace(0, 1, PIECES + 1 if len(controls) > 2 else 2)[:, None]
     points = [np.broadcast_to(c, (len(t), 2)) for c in controls]
     while len(points) > 1:
@@ -130,7 +130,7 @@ def _letter(face: Any, character: str) -> Floats:
 
 
 def signed_distances(pieces: Floats, x: Floats, y: Floats) -> Floats:
-    """Of points to an outline, negative inside; inside is where the outline winds around a point."""
+    """Return signed distances of points to an outline, negative inside (nonzero winding number)."""
     nearest, winding = np.full(len(x), np.inf), np.zeros(len(x), np.int64)
     for (ax, ay), (bx, by) in pieces:
         dx, dy, px, py = bx - ax, by - ay, x - ax, y - ay

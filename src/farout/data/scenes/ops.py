@@ -1,8 +1,8 @@
-"""The words formulas are written in: on tensors through torch, on single numbers through numba.
+"""Elementary operations of the formulas: on tensors by torch, on single numbers by numba.
 
-A function marked `formula` and built from these runs as it stands on tensors (with gradients, on any device) and
-compiles to a loop over pixels. Both give the same bits, since every operation here is exact in IEEE arithmetic; so a
-formula must not use other functions, nor mix the precisions: in pixel formulas constants are the float32 ones below.
+A function marked `formula` and built from these operations runs on tensors (with gradients, on any device) and also
+compiles to a loop over pixels. Both give the same bits, since every operation here is exact in IEEE arithmetic. So a
+formula must not use other functions, nor mix precisions: in pixel formulas constants are the float32 ones below.
 """
 
 from __future__ import annotations
@@ -19,98 +19,98 @@ from torch import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 
 Number: TypeAlias = Any
-"""A tensor, or in compiled code a single number."""
+"""Tensor, or in compiled code a single number."""
 
 
 def constant(value: float) -> Number:
-    """For pixel formulas, in float32."""
+    """Return a float32 constant for pixel formulas."""
     return np.float32(value)
 
 
 ZERO, HALF, ONE, TWO = constant(0), constant(0.5), constant(1), constant(2)
 TINY = constant(2**-20)
-"""Added or kept below roots and divisors, so that values and gradients stay finite."""
+"""Lower bound of roots and divisors, so that values and gradients stay finite."""
 
 
 def formula(function: F) -> F:
-    """Let compiled code call this function; for Python it stays as it is."""
+    """Register a function for use in compiled code; in Python it is unchanged."""
     register_jitable(forceinline=True, error_model="numpy")(function)
     return function
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """Square root; in double precision first, since torch's own may be off by one in the last bit."""
+    """Return the square root, computed in double precision: torch's float32 root may be wrong in the last bit."""
     return torch.sqrt(x.double()).to(x.dtype)
 
 
 def floor(x: Tensor) -> Tensor:
-    """Largest integer not above x."""
+    """Return the largest integer not above x."""
     return torch.floor(x)
 
 
-def whole(x: Tensor) -> Tensor:
-    """x without its fraction, in float32; in loops over pixels, where `floor` is slow."""
+def truncate(x: Tensor) -> Tensor:
+    """Return x without its fraction, in float32; for loops over pixels, where `floor` is slow."""
     return torch.trunc(x)
 
 
 def absolute(x: Tensor) -> Tensor:
-    """|x|."""
+    """Return |x|."""
     return torch.abs(x)
 
 
 def minimum(a: Tensor, b: Tensor) -> Tensor:
-    """The smaller one."""
+    """Return the smaller value."""
     return torch.minimum(a, b)
 
 
 def maximum(a: Tensor, b: Tensor) -> Tensor:
-    """The larger one."""
+    """Return the larger value."""
     return torch.maximum(a, b)
 
 
-def at_least(x: Tensor, low: Any) -> Tensor:
-    """x, or the number `low` where x is below it."""
+def clamp_min(x: Tensor, low: Any) -> Tensor:
+    """Return x, at least the number `low`."""
     return torch.clamp(x, min=float(low))
 
 
-def at_most(x: Tensor, high: Any) -> Tensor:
-    """x, or the number `high` where x is above it."""
+def clamp_max(x: Tensor, high: Any) -> Tensor:
+    """Return x, at most the number `high`."""
     return torch.clamp(x, max=float(high))
 
 
-def unit(x: Tensor) -> Tensor:
-    """x within 0..1."""
+def clamp_unit(x: Tensor) -> Tensor:
+    """Return x clamped to 0..1."""
     return torch.clamp(x, 0.0, 1.0)
 
 
 def where(condition: Tensor, a: Any, b: Any) -> Tensor:
-    """a where the condition holds, else b."""
+    """Return a where the condition holds, else b."""
     return torch.where(condition, a, b)
 
 
-def single(x: Tensor) -> Tensor:
-    """In float32."""
+def as_float32(x: Tensor) -> Tensor:
+    """Return x in float32."""
     return x.float()
 
 
 def entry(row: Tensor, place: int) -> Tensor:  # row: [B, T]
-    """One number of each image's table."""
+    """Return one entry of each image's table."""
     return row[:, place, None, None]
 
 
 def gather(row: Tensor, place: Tensor) -> Tensor:  # row: [B, T], place: [B, H, W]
-    """The number at a place (rounded down) of each image's table."""
+    """Return the entry at an index (rounded down) of each image's table."""
     return torch.gather(row, 1, place.long().flatten(1)).view(place.shape)
 
 
 def support(row: Tensor, count: int, x: Tensor, y: Tensor) -> Tensor:  # row: [B, T], x: [B]
-    """How far points reach along a direction, either way; the table begins with all their x, then their y."""
+    """Return the maximum |x·px + y·py| over the points p; the table begins with all their x, then their y."""
     along = row[:, :count] * x[:, None] + row[:, count : 2 * count] * y[:, None]
     return along.abs().amax(1)
 
 
 def _scalar(function: Callable[..., Any], form: Callable[..., Any]) -> None:
-    """Give a function its form on single numbers."""
+    """Register the form of an operation for single numbers."""
     overload(function, jit_options={"forceinline": True, "error_model": "numpy"})(form)
 
 
@@ -124,15 +124,15 @@ def _farthest(row: Any, count: int, x: float, y: float) -> float:
 
 _scalar(sqrt, lambda x: lambda x: math.sqrt(x))
 _scalar(floor, lambda x: lambda x: np.floor(x))
-_scalar(whole, lambda x: lambda x: np.float32(np.int32(x)))
+_scalar(truncate, lambda x: lambda x: np.float32(np.int32(x)))
 _scalar(absolute, lambda x: lambda x: abs(x))
 _scalar(minimum, lambda a, b: lambda a, b: a if a < b else b)
 _scalar(maximum, lambda a, b: lambda a, b: a if a > b else b)
-_scalar(at_least, lambda x, low: lambda x, low: x if x > low else low)
-_scalar(at_most, lambda x, high: lambda x, high: x if x < high else high)
-_scalar(unit, lambda x: lambda x: ZERO if x < ZERO else (ONE if x > ONE else x))
+_scalar(clamp_min, lambda x, low: lambda x, low: x if x > low else low)
+_scalar(clamp_max, lambda x, high: lambda x, high: x if x < high else high)
+_scalar(clamp_unit, lambda x: lambda x: ZERO if x < ZERO else (ONE if x > ONE else x))
 _scalar(where, lambda condition, a, b: lambda condition, a, b: a if condition else b)
-_scalar(single, lambda x: lambda x: np.float32(x))
+_scalar(as_float32, lambda x: lambda x: np.float32(x))
 _scalar(entry, lambda row, place: lambda row, place: row[place])
 _scalar(gather, lambda row, place: lambda row, place: row[np.uint32(np.int32(place))])
 _scalar(support, lambda row, count, x, y: lambda row, count, x, y: _farthest(row, count, x, y))

@@ -1,6 +1,6 @@
-"""Outlines of unit size as tables: x, then y of all vertices, then of each edge its outward normal and offset.
+"""Tables of outlines of unit size: x, then y of all vertices, then outward normal and offset of each edge.
 
-Outlines depend on no continuous attribute of a scene, so these need no gradients and are computed on the CPU.
+Outlines depend on no continuous attribute of a scene, so they need no gradients and are computed on the CPU.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from farout.data.scenes.scene import KINDS
 Floats = NDArray[np.float64]
 
 EDGES = 9
-"""Room for the edges of a polygon."""
+"""Maximum number of edges of a polygon."""
 SECTORS = 256
-"""Edges that stand for a smooth outline."""
+"""Number of edges that approximate a smooth outline."""
 FAR = 1e3
-"""Offset of an edge that is not there."""
+"""Offset of unused edges."""
 TEMPLATES = {
     "square": [(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)],
     "eq_triangle": [(0, 2 / 3), (-0.5, -1 / 3), (0.5, -1 / 3)],
@@ -36,7 +36,7 @@ RECTANGLE, EQUILATERAL, ISOSCELES = (KINDS.index(k) for k in ("rectangle", "eq_t
 
 
 def _templates() -> tuple[NDArray[np.int64], Floats]:
-    """Number of vertices of each kind, and the vertices."""
+    """Return the number of vertices of each kind, and the vertices."""
     numbers, vertices = np.zeros(len(KINDS), np.int64), np.zeros((len(KINDS), EDGES, 2))
     kinds = {**TEMPLATES, "rectangle": TEMPLATES["square"], "is_triangle": TEMPLATES["eq_triangle"]}
     for kind, points in kinds.items():
@@ -61,7 +61,7 @@ def edge(row: Any, k: int, n: int, room: int, points: Any) -> None:
 
 @formula
 def polygon_outline(s: Any, row: Any) -> None:
-    """Regular polygons and rectangles as they are; triangles by their base over the side."""
+    """Write the outline of a polygon; the aspect of a triangle is the ratio of its base to its side."""
     kind = int(s[KIND])
     n = NUMBERS[kind]
     aspect = s[ASPECT] if kind in (RECTANGLE, ISOSCELES) else 1.0
@@ -80,7 +80,7 @@ def polygon_outline(s: Any, row: Any) -> None:
 
 @formula
 def star_outline(s: Any, row: Any) -> None:
-    """Points at equal angles and given distances, joined by a cardinal spline; seen from `SECTORS` directions."""
+    """Write the outline through points at equal angles, a cardinal spline evaluated in `SECTORS` directions."""
     n, slack = int(s[POINTS]), s[SMOOTHNESS] / 200.0
     controls = np.empty((n, 2))
     for i in range(n):
@@ -102,11 +102,11 @@ def star_outline(s: Any, row: Any) -> None:
 
 @formula
 def curve(controls: Floats, slack: float, k: int, across: Floats, along: Floats) -> None:
-    """The piece of the spline that the k-th direction meets, as cubics across that direction and along it."""
+    """Write the spline segment in the k-th direction as cubics across that direction and along it."""
     n, x, y = len(controls), DIRECTIONS[k, 0], DIRECTIONS[k, 1]
     i = int(ANGLES[k] * n)
-    (p, q), (p_next, q_next) = seen(controls[i], x, y), seen(controls[(i + 1) % n], x, y)
-    (p_last, q_last), (p_after, q_after) = seen(controls[i - 1], x, y), seen(controls[(i + 2) % n], x, y)
+    (p, q), (p_next, q_next) = project(controls[i], x, y), project(controls[(i + 1) % n], x, y)
+    (p_last, q_last), (p_after, q_after) = project(controls[i - 1], x, y), project(controls[(i + 2) % n], x, y)
     across[0, k], across[1, k], across[2, k], across[3, k] = cubic(
         p, p_next, slack * (p_next - p_last), slack * (p_after - p)
     )
@@ -117,7 +117,7 @@ def curve(controls: Floats, slack: float, k: int, across: Floats, along: Floats)
 
 @formula
 def root(across: Floats) -> Floats:
-    """Where cubics fall through 0 between 0 and 1, by halving; all at once, which is several times faster."""
+    """Return the root in 0..1 of each decreasing cubic by bisection; vectorized over cubics, several times faster."""
     low, step = np.zeros(SECTORS), 0.5
     for _ in range(24):
         for k in range(SECTORS):
@@ -129,19 +129,19 @@ def root(across: Floats) -> Floats:
 
 
 @formula
-def seen(point: Floats, x: float, y: float) -> tuple[float, float]:
-    """A point across the direction (x, y), and along it."""
+def project(point: Floats, x: float, y: float) -> tuple[float, float]:
+    """Return the coordinates of a point across the direction (x, y), and along it."""
     return point[0] * y - point[1] * x, point[0] * x + point[1] * y
 
 
 @formula
 def cubic(start: float, end: float, leaving: float, arriving: float) -> tuple[float, float, float, float]:
-    """Coefficients of the cubic with these ends and slopes, constant first."""
+    """Return the coefficients of the cubic with these end values and slopes, constant first."""
     return start, leaving, 3.0 * (end - start) - 2.0 * leaving - arriving, 2.0 * (start - end) + leaving + arriving
 
 
 def _directions() -> tuple[Floats, Floats]:
-    """Unit vectors at equal diamond angles, and their angles as shares of a turn."""
+    """Return unit vectors at equal diamond angles, and their angles as fractions of a turn."""
     t = 4.0 * np.arange(SECTORS) / SECTORS
     x, y = np.abs(t - 2) - 1, 1 - np.abs(t - 1)
     y = np.where(t > 2, np.abs(t - 3) - 1, y)

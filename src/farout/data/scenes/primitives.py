@@ -1,4 +1,4 @@
-"""Which formulas draw which kind, and what size means for it, in shares of the side:
+"""Formulas of each kind of figure, and the meaning of its size, in fractions of the side:
 
 - circle: diameter; ellipse: long axis, the other is `aspect` times that;
 - square: side; rectangle: long side, the other is `aspect` times that;
@@ -11,7 +11,7 @@
   which stands upright (along y) before rotation;
 - letters and digits: font size, about the center of the ink.
 
-At a size of .55 each fits into the image under any rotation.
+At size 0.55 every figure fits into the image under any rotation.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from farout.data.scenes.scene import GLYPHS, KINDS
 
 
 class Primitive(NamedTuple):
-    """A family of kinds that share formulas; see `flat` for these."""
+    """Family of kinds with common formulas; see `flat` for these."""
 
     kinds: tuple[str, ...]
     reach: Callable[..., Any]
     prepare: Callable[..., Any]
     shade: Callable[..., Any]
     outline: Callable[..., None] | None = None
-    """Fills the table of an image, if it has one of its own: five numbers for each corner."""
+    """Function that fills the table of an image, five numbers per corner; None if images have no table of their own."""
     corners: int = 0
-    """Points that the table begins with: all that `reach` needs."""
+    """Number of points at the start of the table, which `reach` reads."""
     locate: Callable[..., Any] | None = None
-    """Where a pixel looks into the table, if it does so at a place of its own."""
+    """Function that returns the table index of a pixel, if indices differ between pixels."""
     steps: tuple[int, ...] = ()
-    """From that place to the numbers that `shade` then takes instead of the table."""
+    """Offsets from that index to the entries that `shade` gets instead of the table."""
 
-    def look(self, x: Tensor, y: Tensor, p: Any, row: Tensor) -> Any:
-        """What `shade` takes of the table."""
+    def table_entries(self, x: Tensor, y: Tensor, p: Any, row: Tensor) -> Any:
+        """Return the table or, with `locate`, its entries at each pixel: the last argument of `shade`."""
         if self.locate is None:
             return row
         place = self.locate(x, y, p)
@@ -77,4 +77,4 @@ PRIMITIVES = (
     ),
 )  # fmt: skip
 NUMBER_OF = np.array([next(i for i, p in enumerate(PRIMITIVES) if kind in p.kinds) for kind in KINDS])
-"""Place in `PRIMITIVES` of each kind."""
+"""Index into `PRIMITIVES` of each kind."""

@@ -1,8 +1,8 @@
-"""Configurations drawn at random from a seed: the same table on every machine.
+"""Sampling of configurations from a seed: the same table on every machine.
 
-Every column has a generator of its own, which depends on seed, family, split and column alone: within a split, what one
-column draws does not change with the others. Splits are drawn apart: images of "test/ood_hue" are not those of "test"
-in other hues. Values are rounded to four decimals, so that the last bits of a machine's sine do not matter.
+Every column has its own random generator, which depends on seed, family, split and column only: within a split, the
+values of one column do not depend on the others. Splits are independent: images of "test/ood_hue" are not those of
+"test" in other hues. Values are rounded to four decimals, so that the last bits of a machine's sine do not matter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 ONE_ASPECT = ("ellipse", "rectangle", "is_triangle", "ellipsoid_3d", "cuboid_3d")
 TWO_ASPECTS = ("ellipsoid_3d", "cuboid_3d")
 INDEX_BITS = 24
-"""Lowest bits of `noise`, which count the images of a split; the bits above are the split's own."""
+"""Number of lowest bits of `noise` that count the images of a split; the higher bits identify the split."""
 
 
 def sample(
@@ -38,9 +38,9 @@ def sample(
     corrupted: float = 0,
     font: Path | None = None,
 ) -> Configurations:
-    """`total` configurations in which the attributes of `shift` take values that inliers never have.
+    """Sample `total` configurations; the attributes of `shift` take values that inliers never have.
 
-    A share of `corrupted` carries a corruption. Letters are placed by the measures of `font`.
+    A fraction `corrupted` of the images carries a corruption. Letters are positioned by their extent in `font`.
     """
     return _Sampler(world, split, total, seed, shift, font).sample(corrupted)
 
@@ -78,7 +78,7 @@ class _Sampler:
         return self.world.shifted_size if "size" in self.shift else self.world.size
 
     def _rotation(self, solid: NDArray[np.bool_]) -> dict[str, Floats]:
-        """About z for flat figures, about all axes for solids."""
+        """Sample rotations: about z for flat figures, about all axes for solids."""
         shifted = "rotation" in self.shift
         flat = _turns(self.world.turn, self.world.step, shifted)
         turns = _turns(worlds.SOLID_TURN, worlds.SOLID_STEP, shifted)
@@ -92,7 +92,7 @@ class _Sampler:
         return columns | {"light_angle": self._between("light_angle", (0, 360))}
 
     def _form(self, classes: NDArray[Any]) -> dict[str, Any]:
-        """The parameters of single kinds; neutral values for the others."""
+        """Sample the parameters that only some kinds have; other kinds get neutral values."""
         first, second = (self._between(name, worlds.ASPECT) for name in ("aspect", "aspect_2"))
         low, high = worlds.POINTS
         random = classes == "random"
@@ -105,17 +105,17 @@ class _Sampler:
         return columns | {name: np.where(random, self._between(name, worlds.RADII), 1.0) for name in RADII}
 
     def _corruption(self, share: float) -> dict[str, NDArray[Any]]:
-        """A corruption and a severity for a share of the images; `noise` makes an image's corruption its own."""
-        chosen = self._rng("corrupted").permutation(self.total) < round(share * self.total)
+        """Sample corruption and severity for a fraction of the images; `noise` numbers their randomness."""
+        selected = self._rng("corrupted").permutation(self.total) < round(share * self.total)
         first = seed_of(*self.path, "noise") >> INDEX_BITS << INDEX_BITS
         return {
-            "corruption": np.where(chosen, self._choose("corruption", worlds.CORRUPTIONS), ""),
-            "severity": np.where(chosen, self._choose("severity", worlds.SEVERITIES), 0),
+            "corruption": np.where(selected, self._choose("corruption", worlds.CORRUPTIONS), ""),
+            "severity": np.where(selected, self._choose("severity", worlds.SEVERITIES), 0),
             "noise": first + np.arange(self.total),
         }
 
     def _position(self, centered: Configurations) -> dict[str, Floats]:
-        """Anywhere within the margins that size and rotation leave; shifted: over one of the four borders."""
+        """Sample positions: figures lie inside the image or, if position is shifted, across one of the four borders."""
         reach = extent(centered.scenes, self.font).numpy()  # [total, 2]
         margin = np.maximum(0.5 - reach, 0)
         place = np.stack([margin[:, axis] * self._rng("xy"[axis]).uniform(-1, 1, self.total) for axis in (0, 1)], 1)
@@ -129,7 +129,7 @@ class _Sampler:
 
 
 def _turns(most: int, step: int, shifted: bool) -> list[float]:
-    """The angles inliers take, or those beyond; where inliers take a full turn, the ones between their steps."""
+    """Return the angles of inliers or, if shifted, those beyond; halfway between steps if inliers use all angles."""
     if not shifted:
         return [float(angle) for angle in range(-most, most + 1, step)]
     if most < 180:

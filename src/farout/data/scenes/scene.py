@@ -1,4 +1,4 @@
-"""What is to be drawn: one figure per image, described by numbers."""
+"""Scene parameters: one figure per image, described by numbers."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ FLAT = (
 SOLID = ("sphere_3d", "cube_3d", "cylinder_3d", "ellipsoid_3d", "cuboid_3d", "cone_3d")
 GLYPHS = tuple("abcdefghij0123456789")
 KINDS = FLAT + SOLID + GLYPHS
-"""Every figure the renderer knows; a scene names one by its place here."""
+"""All kinds of figures; a scene stores the index of its kind."""
 BACKGROUND = 155 / 255
-"""The grey behind every figure: HSV (0, 0, 155)."""
+"""Gray value of the background: HSV (0, 0, 155)."""
 MOST_POINTS = 12
-"""Points of a random outline, at most."""
+"""Maximum number of points of a random outline."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenes:
-    """A batch of scenes. Lengths are shares of the image's side, angles are degrees.
+    """Batch of scenes. Lengths are fractions of the image's side, angles are degrees.
 
-    The continuous ones (hue, size, rotation, position, light) may require gradients: see `renderer.draw`.
+    The continuous fields (hue, size, rotation, position, light) may require gradients: see `renderer.draw`.
     """
 
     kind: Tensor
-    """Place in `KINDS`, int64 [B]."""
+    """Index into `KINDS`, int64 [B]."""
     hue: Tensor
-    """Of the figure, at full saturation and value, [B]."""
+    """Hue of the figure, at full saturation and value, [B]."""
     size: Tensor
     """Diameter of a circle, side of a square, height of a letter's line (the font size); see `primitives`, [B]."""
     rotation: Tensor
-    """About the axes x (right), y (up) and z (towards the viewer), z first, [B, 3]. Flat figures turn about z only."""
+    """Rotation about x (right), y (up) and z (towards the viewer), z first, [B, 3]. Flat figures: about z only."""
     position: Tensor
     """Center of the figure from the center of the image, x to the right and y upwards, [B, 2]."""
     light: Tensor
     """Intensity (all figures), ambient and specular strength and direction in the camera plane (solids), [B, 4]."""
     aspect: Tensor
-    """Second and third extent over the first, [B, 2]; 1 where the kind has none."""
+    """Ratios of the second and third extent to the first, [B, 2]; 1 for kinds without aspect."""
     points: Tensor
     """Number of points of a random outline, int64 [B]."""
     smoothness: Tensor
-    """Of a random outline, percent: 0 joins its points by lines, 100 by a smooth curve, [B]."""
+    """Smoothness of a random outline in percent: 0 joins its points by lines, 100 by a smooth curve, [B]."""
     radii: Tensor
-    """Of a random outline's points over the mean radius, [B, MOST_POINTS]."""
+    """Radii of a random outline's points over the mean radius, [B, MOST_POINTS]."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -56,9 +56,9 @@ class Scenes:
         return Scenes(**{name: value[places] for name, value in self.columns().items()})
 
     def columns(self) -> dict[str, Tensor]:
-        """The fields by name."""
+        """Return the fields by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def to(self, device: str | torch.device) -> Scenes:
-        """The same on another device."""
+        """Return a copy on another device."""
         return Scenes(**{name: value.to(device) for name, value in self.columns().items()})

@@ -1,7 +1,7 @@
-"""SHAPES and CHARS in figures: which values an attribute takes for inliers, and which when it is shifted.
+"""Parameters of SHAPES and CHARS: the values of every attribute for inliers, and when the attribute is shifted.
 
-Values are those of the paper's Appendix A, except where a comment says otherwise. Lengths are shares of the image's
-side, which the paper does not state: images are drawn at any side.
+Values are those of the paper's Appendix A unless a comment says otherwise. Lengths are fractions of the image's side,
+which the paper does not state: images are rendered at any side.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from farout.data.scenes.scene import GLYPHS
 
 ATTRIBUTES = ("hue", "class", "size", "rotation", "position", "lighting")
-"""What can be shifted, alone or together."""
+"""Attributes that can be shifted, alone or together."""
 INLIER_HUES = tuple(range(30, 151, 15))
 OUTLIER_HUES = tuple(range(210, 331, 15))
 CORRUPTIONS = (
@@ -28,27 +28,27 @@ Range = tuple[float, float]
 
 
 class Light(NamedTuple):
-    """How figures are lit: intensity, then ambient and specular strength, which flat figures do not show."""
+    """Ranges of the light: intensity, and ambient and specular strength (solids only)."""
 
     intensity: Range
     ambient: Range
     specular: Range
 
 
-# Intensity, and all that is shifted, is ours: the paper varies hue and class only.
+# Intensity and all shifted ranges are our choice: the paper shifts hue and class only.
 INLIER_LIGHT = Light((1, 1), (0.25, 0.5), (0.15, 0.3))
 OUTLIER_LIGHT = Light((0.35, 0.65), (0.02, 0.12), (0.6, 0.9))
 OUTSIDE: Range = (0.25, 0.5)
-"""Share of the figure that a shifted position pushes over the image's border."""
+"""Fraction of the figure outside the image at a shifted position."""
 ASPECT: Range = (0.4, 0.7)
-"""Shorter extents over the longest, of kinds that have unequal ones; the paper gives no figures."""
+"""Ratio of shorter extents to the longest; our choice, the paper states none."""
 POINTS: tuple[int, int] = (5, 12)
 SMOOTHNESS: Range = (30, 80)
 RADII: Range = (0.7, 1.3)
 
 
 class World(NamedTuple):
-    """One of the two families of figures."""
+    """Family of figures: SHAPES or CHARS."""
 
     name: str
     inliers: tuple[str, ...]
@@ -56,15 +56,15 @@ class World(NamedTuple):
     size: Range
     shifted_size: Range
     turn: int
-    """Flat figures turn by up to so many degrees either way, in steps of `step`."""
+    """Maximum rotation of flat figures in degrees, in either direction, in steps of `step`."""
     step: int
 
 
 SOLID_TURN, SOLID_STEP = 60, 10
-"""Solids turn by up to so many degrees about each axis."""
+"""Maximum rotation of solids about each axis, and its step, in degrees."""
 
 # The paper's sizes are diameters of circles and "side lengths for polygons". For rp6 to rp9 they are diameters of the
-# circumscribed circle here: with sides of 35 to 55 % most would not fit into the image.
+# circumscribed circle here: most polygons with sides of 35 to 55 % would not fit into the image.
 SHAPES = World(
     "shapes",
     ("circle", "square", "rp6", "rp8", "eq_triangle", "sphere_3d", "cube_3d", "cylinder_3d"),

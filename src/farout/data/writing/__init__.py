@@ -1,5 +1,5 @@
-"""Sets written to disk: whole files only, a manifest beside them, and a stopped call goes on.
+"""Image sets written to disk: complete files only, with a manifest; an interrupted call continues when repeated.
 
-drawn: SHAPES and CHARS (`farout render`). realistic: any images under shifts (`farout corrupt`): `layout` with its two
-kinds, array_layout and file_layout, says where they lie, `sweep` makes them, `manifest` guards the folder.
+drawn: SHAPES and CHARS (`farout render`). realistic: any images under shifts (`farout corrupt`). `layout`, array_layout
+and file_layout define the paths, `sweep` computes the images, `manifest` checks and describes the folder.
 """

@@ -1,4 +1,4 @@
-"""Arrays of 8-bit images written to .npy and .npz files piece by piece, atomically."""
+"""Atomic writers of 8-bit images to .npy and .npz files, block by block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farout.files import whole
 
 
 def write_npy(path: Path, shape: Sequence[int], blocks: Iterable[bytes]) -> None:
-    """Write 8-bit values of this shape, given piece by piece, as an .npy file."""
+    """Write blocks of 8-bit values as an .npy file of this shape."""
     with whole(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, _header(shape))
         file.writelines(blocks)
@@ -27,7 +27,7 @@ def write_npz(
     others: Mapping[str, NDArray[np.int64]],
     compress: bool = False,
 ) -> None:
-    """Write an .npz file with `images` of this shape, given piece by piece, and other arrays beside them."""
+    """Write an .npz file with `images` of this shape from blocks of 8-bit values, and other arrays."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with whole(path) as temporary, zipfile.ZipFile(temporary, "w", method, compresslevel=1) as archive:
         with archive.open("images.npy", "w", force_zip64=True) as file:

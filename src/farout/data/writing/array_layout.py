@@ -1,4 +1,4 @@
-"""Shifted sets as one array per shift, as in CIFAR-10-C."""
+"""Layout of shifted sets with one array file per shift, as in CIFAR-10-C."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _PIECE = 1 << 20
 
 
 class Arrays(Layout):
-    """SHIFT.npz with `images`, `labels`, `severity`, `outlier`, or SHIFT.npy and labels.npy; severities in turn.
+    """Layout SHIFT.npz (`images`, `labels`, `severity`, `outlier`), or SHIFT.npy and labels.npy; severities in order.
 
-    labels.npy serves all files, so that sets with outliers to their own class cannot be written as .npy.
+    labels.npy is common to all files, so sets with outliers to their own class cannot be written as .npy.
 
-    A severity that is finished waits as raw pixels for the others.
+    A finished severity is kept as raw pixels until all severities of the shift are finished.
     """
 
     def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
         super().__init__(images, folder, form)
         if form == "npy" and OUTLIER in images.attributes:
             raise ValueError(
-                f"{images.name} has outliers among the images of its classes, and .npy files cannot tell which; write "
+                f"{images.name} has outliers to their own class, which .npy files cannot mark; write "
                 "it as npz, png or jpeg"
             )
         self._temporary: dict[tuple[str, int], Path] = {}
@@ -54,7 +54,7 @@ class Arrays(Layout):
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
         start = self.size(int(np.searchsorted(job.rows, rows[0])))
-        return partial(_put, self._temporary[job.group.name, job.severity], start)
+        return partial(_write_pixels, self._temporary[job.group.name, job.severity], start)
 
     def finish(self, job: Job) -> None:
         temporary = self._temporary[job.group.name, job.severity]
@@ -72,7 +72,7 @@ class Arrays(Layout):
         channels, height, width = self.images.shape
         shape = (len(parts) * len(self.rows(group)), height, width, channels)
         if self.form == "npz":
-            write_npz(target, shape, _blocks(parts), self._beside(group))
+            write_npz(target, shape, _blocks(parts), self._extra_arrays(group))
         else:
             write_npy(target, shape, _blocks(parts))
         for part in parts:
@@ -82,7 +82,7 @@ class Arrays(Layout):
         return self.folder / self.place(group)
 
     def _write_labels(self) -> None:
-        """Five times the labels, as in CIFAR-10-C; they serve all files, whose severities they repeat for."""
+        """Write the labels five times over, once per severity, as in CIFAR-10-C; common to all files."""
         path = self.folder / "labels.npy"
         if self.images.labels is not None and not present(path):
             with whole(path) as temporary, temporary.open("wb") as file:
@@ -91,15 +91,15 @@ class Arrays(Layout):
     def _part(self, group: Group, number: int) -> Path:
         return self.folder / UNFINISHED / f"{group.name}-{number}"
 
-    def _beside(self, group: Group) -> dict[str, NDArray[np.int64]]:
-        """The arrays beside the images."""
+    def _extra_arrays(self, group: Group) -> dict[str, NDArray[np.int64]]:
+        """Return the arrays that are stored with the images."""
         rows, known = self.rows(group), {"labels": self.images.labels, OUTLIER: self.images.attributes.get(OUTLIER)}
-        beside = {what: np.tile(of[rows], len(group.shifts)) for what, of in known.items() if of is not None}
-        return {**beside, **({"severity": np.repeat(group.severities, len(rows))} if group.severities else {})}
+        arrays = {what: np.tile(of[rows], len(group.shifts)) for what, of in known.items() if of is not None}
+        return {**arrays, **({"severity": np.repeat(group.severities, len(rows))} if group.severities else {})}
 
 
-def _put(path: Path, start: int, pixels: Pixels) -> None:
-    """Write pixels into a file. Not through a map: a full disk then is an error and no end of the process."""
+def _write_pixels(path: Path, start: int, pixels: Pixels) -> None:
+    """Write pixels into a file. Not through a memory map: with a full disk that would kill the process."""
     with opened(path, flags=os.O_RDWR) as file:
         file.seek(start)
         file.write(pixels.tobytes())

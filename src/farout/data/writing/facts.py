@@ -1,4 +1,4 @@
-"""The JSON file beside a set on disk that says which set it is."""
+"""Reader of the JSON manifest of a set on disk."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from farout.files import read_json
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """Return what a manifest says; an error where that cannot be known."""
+    """Return the content of a manifest; raise an error if it is not a JSON mapping."""
     try:
         facts = read_json(path)
     except ValueError as error:
         raise ValueError(f"{error}, {_ADVICE}") from error
     if not isinstance(facts, dict):
-        raise ValueError(f"{path} holds a {type(facts).__name__} and no mapping of facts, {_ADVICE}")
+        raise ValueError(f"{path} holds a {type(facts).__name__}, expected a mapping, {_ADVICE}")
     return facts
 
 
-_ADVICE = "so it is unknown which set lies beside it; delete both, or choose another folder with --out"
+_ADVICE = "so it is unknown which set it belongs to; delete the file and the set, or choose another folder with --out"

@@ -1,4 +1,4 @@
-"""Shifted sets as one file per image, as in ImageNet-C."""
+"""Layout of shifted sets with one file per image, as in ImageNet-C."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from PIL import Image
 
 from farout.core import ImageSet
 from farout.data.arrays import OUTLIER
-from farout.data.folder import MARKS
+from farout.data.folder import OUTLIER_LIST
 from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
 from farout.files import all_whole, files_in, is_hidden, make_folder, write_text
 
 QUALITY = 85
-"""Of JPEG files, as in the published sets of 64 and 224 px."""
+"""Quality of JPEG files, as in the published sets of 64 and 224 px."""
 
 
 class Files(Layout):
-    """SHIFT/SEVERITY/CLASS/INDEX.png (or .jpg); without the level of a severity or of classes where there are none.
+    """Layout SHIFT/SEVERITY/CLASS/INDEX.png (or .jpg); the levels of severity and class are left out if there are none.
 
-    outliers.txt beside the class folders names the images that are outliers to their own class.
+    outliers.txt next to the class folders lists the images that are outliers to their own class.
     """
 
     def place(self, group: Group) -> str:
@@ -33,8 +33,8 @@ class Files(Layout):
     def missing(self, group: Group) -> list[Job]:
         jobs = []
         for number, shift in group.parts:
-            there = _there(self._folder(group, number), self.folder)
-            rows = [row for row in self.rows(group) if self.files[row] not in there]
+            finished = _finished_files(self._folder(group, number), self.folder)
+            rows = [row for row in self.rows(group) if self.files[row] not in finished]
             jobs.append(Job(group, number, shift, np.array(rows, np.int64)))
         return [job for job in jobs if job.left]
 
@@ -43,7 +43,7 @@ class Files(Layout):
             make_folder(folder, self.folder)
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
-        return partial(_put, [self._path(job, row) for row in rows], self.folder, self.form)
+        return partial(_write_pixels, [self._path(job, row) for row in rows], self.folder, self.form)
 
     def finish(self, job: Job) -> None:
         self.complete(job.group)
@@ -53,7 +53,7 @@ class Files(Layout):
         if outlier is None or not group.clean:
             return
         named = sorted(self.files[row] for row in np.flatnonzero(outlier))
-        write_text(self._folder(group, 0) / MARKS, "".join(f"{file}\n" for file in named), self.folder)
+        write_text(self._folder(group, 0) / OUTLIER_LIST, "".join(f"{file}\n" for file in named), self.folder)
 
     def _folder(self, group: Group, severity: int) -> Path:
         return self.folder / group.place / (str(severity) if severity else "")
@@ -63,7 +63,7 @@ class Files(Layout):
 
     @cached_property
     def files(self) -> list[str]:
-        """The file of every image, relative to its severity's folder."""
+        """File of every image, relative to its severity's folder."""
         ending = "jpg" if self.form == "jpeg" else "png"
         names = [f"{index:06d}.{ending}" for index in range(len(self.images))]
         if self.images.labels is None:
@@ -72,7 +72,7 @@ class Files(Layout):
         return [f"{folders[label]}/{name}" for label, name in zip(self.images.labels, names, strict=True)]
 
 
-def _put(files: Sequence[Path], root: Path, form: Format, pixels: Pixels) -> None:
+def _write_pixels(files: Sequence[Path], root: Path, form: Format, pixels: Pixels) -> None:
     options = {"quality": QUALITY, "optimize": True} if form == "jpeg" else {}
     with all_whole(files, root) as temporary:
         for file, picture in zip(temporary, pixels, strict=True):
@@ -80,8 +80,8 @@ def _put(files: Sequence[Path], root: Path, form: Format, pixels: Pixels) -> Non
             image.save(file, format=form, **options)
 
 
-def _there(folder: Path, root: Path) -> set[str]:
-    """The files in a folder and in its sub-folders, as `sub-folder/file`; those that were not finished are removed."""
+def _finished_files(folder: Path, root: Path) -> set[str]:
+    """Return the finished files in a folder and its sub-folders, as `sub-folder/file`; remove unfinished ones."""
     found = set()
     for path in list(files_in(folder, root)):
         if is_hidden(path):
@@ -92,7 +92,7 @@ def _there(folder: Path, root: Path) -> set[str]:
 
 
 def class_folders(images: ImageSet) -> list[str]:
-    """A folder name per class; numbers are as long as each other, so that their order is the alphabet's."""
+    """Return a folder name per class; numbers are zero-padded, so that alphabetical order is numerical order."""
     assert images.labels is not None
     count = max(len(images.classes), int(images.labels.max()) + 1)
     names = [*images.classes, *map(str, range(len(images.classes), count))]

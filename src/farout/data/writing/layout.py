@@ -1,4 +1,4 @@
-"""How shifted sets lie on disk: what any layout does."""
+"""Base class of the layouts of shifted sets on disk, and the groups and jobs these consist of."""
 
 from __future__ import annotations
 
@@ -19,108 +19,108 @@ Format = Literal["npz", "npy", "png", "jpeg"]
 Pixels = NDArray[np.uint8]
 """[B, H, W, C]."""
 Sink = Callable[[Pixels], None]
-"""Writes some images to their place; it travels to worker processes."""
+"""Function that writes a batch of images to its files; sent to worker processes."""
 PUBLISHED_NAMES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}
-"""Corruptions whose files have another name in the published sets."""
+"""File names in the published sets of corruptions that have another name here."""
 UNFINISHED = ".unfinished"
-"""The folder that work in progress lies in."""
+"""Folder of unfinished files."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """What lies in one file or folder: a shift at every severity asked for, or the images as they are (None)."""
+    """Content of one file or folder: a shift at all requested severities, or the clean images (None)."""
 
     name: str
     shifts: tuple[Shift | None, ...]
 
     @property
     def place(self) -> str:
-        """The name of its file or folder, without an ending."""
+        """Name of its file or folder, without suffix."""
         return PUBLISHED_NAMES.get(self.name, self.name)
 
     @property
     def clean(self) -> bool:
-        """Does it hold the images as they are?"""
+        """True for the group of clean images."""
         return self.shifts == (None,)
 
     @property
     def labels(self) -> list[str]:
-        """What people read, by severity."""
+        """Label of each severity for display."""
         return [self.name if shift is None else shift.label for shift in self.shifts]
 
     @property
     def severities(self) -> list[int]:
-        """The severities in order; none where there is no such thing."""
+        """Severities in order; empty for a shift without severities."""
         return [severity for severity, _ in self.parts if severity]
 
     @property
     def parts(self) -> list[tuple[int, Shift | None]]:
-        """The shifts with their severities; 0 where there is none."""
+        """Shifts with their severities; 0 for a shift without severities."""
         return [(severity_of(shift), shift) for shift in self.shifts]
 
 
 def severity_of(shift: Shift | None) -> int:
-    """The severity of a shift; 0 where there is none."""
+    """Return the severity of a shift; 0 if it has none."""
     return 0 if shift is None else int(shift.params.get("severity", 0))
 
 
 def common_label(labels: Sequence[str]) -> str:
-    """What people read of a shift at several severities: the words that all begin with, as "frost (procedural)"."""
+    """Return the leading words that the labels of all severities share, such as "frost (procedural)"."""
     words = zip(*map(str.split, labels), strict=False)
     return " ".join(same[0] for same in takewhile(lambda each: len(set(each)) == 1, words))
 
 
 @dataclass
 class Job:
-    """Images under one shift that are not there yet."""
+    """Missing images of one shift at one severity."""
 
     group: Group
     severity: int
     shift: Shift | None
     rows: NDArray[np.int64]
-    """Their places in the set."""
+    """Their indices in the set."""
 
     def __post_init__(self) -> None:
         self.left = len(self.rows)
-        """How many of them are not written yet."""
+        """Number of images that are not written yet."""
 
 
 class Layout(ABC):
-    """Where the images of a group lie in a folder."""
+    """Mapping from the images of a group to files in a folder."""
 
     def __init__(self, images: ImageSet, folder: Path, form: Format) -> None:
         self.images, self.folder, self.form = images, folder, form
 
     def rows(self, group: Group) -> NDArray[np.int64]:
-        """Return the places in the set of the images that a group holds.
+        """Return the indices in the set of the images of a group.
 
-        Outliers to their own class are there as they are, and not under shifts: those would count as inliers.
+        Outliers to their own class are written clean only: under shifts they would count as inliers.
         """
         outlier = self.images.attributes.get(OUTLIER)
         return np.arange(len(self.images)) if outlier is None or group.clean else np.flatnonzero(outlier == 0)
 
     def size(self, count: int) -> int:
-        """Return the bytes of so many images as raw pixels."""
+        """Return the number of bytes of `count` images as raw pixels."""
         return count * int(np.prod(self.images.shape))
 
     @abstractmethod
     def place(self, group: Group) -> str:
-        """The file or folder that holds a group, relative to the folder of the set."""
+        """Return the file or folder that holds a group, relative to the folder of the set."""
 
     @abstractmethod
     def missing(self, group: Group) -> list[Job]:
-        """What is still to be done for a group; what is left of files that were not finished is removed."""
+        """Return the jobs of a group that are not finished; remove unfinished files."""
 
     @abstractmethod
     def begin(self, job: Job) -> None:
-        """Make room for a job's images."""
+        """Create the files or folders for a job's images."""
 
     @abstractmethod
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
-        """Where some of them go."""
+        """Return the function that writes these images of a job."""
 
     def finish(self, job: Job) -> None:  # noqa: B027
-        """All of them have gone there."""
+        """Finish a job after its last image was written."""
 
     def complete(self, group: Group) -> None:  # noqa: B027
-        """Nothing of a group is missing: bring it into its final form."""
+        """Write the final files of a group after its last job."""

@@ -1,4 +1,4 @@
-"""The manifest of a shifted set on disk: what lies in the folder, and that nothing else gets in."""
+"""Manifest of a shifted set on disk: lists the content of the folder and keeps other sets out of it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from farout.files import UnsafePath, below, files_in, lock, make_folder, present
 
 FILE, LOCK = "manifest.json", "lock"
 _SAME = ("fingerprint", "classes", "seed", "format")
-"""What all shifts in one folder have in common."""
+"""Keys that must be the same for all shifts in a folder."""
 _PACKAGES = ("farout", "torch", "numpy", "scipy", "numba", "pillow")
-"""What the images may depend on."""
+"""Packages whose versions are recorded, since the images may depend on them."""
 
 
-def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, Any]:
-    """What will lie in the folder."""
+def build_manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, Any]:
+    """Return the manifest for these groups, none of them finished."""
     images = layout.images
     facts = {
         "name": f"{images.name}-R",
@@ -36,7 +36,7 @@ def manifest(layout: Layout, groups: Sequence[Group], seed: int) -> dict[str, An
         "shape": images.shape,
         "shifts": {group.name: _entry(layout, group) for group in groups},
     }
-    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read again
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as after reading the file
     return plain
 
 
@@ -53,14 +53,14 @@ def _entry(layout: Layout, group: Group) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a folder; an error where it is none that we wrote."""
+    """Return the manifest of a folder; raise an error if farout did not write it."""
     facts = read_facts(folder / FILE)
     shifts = facts.get("shifts")
     for name, entry in shifts.items() if isinstance(shifts, dict) else [("", None)]:
         wrong = [key for key, fits in _ENTRY.items() if not isinstance(entry, dict) or not fits(entry.get(key))]
         if wrong:
             where = f"shifts.{name}: {', '.join(wrong)}" if name else "shifts"
-            raise ValueError(f"{folder / FILE} is no manifest of ours ({where}); choose another folder with --out")
+            raise ValueError(f"{folder / FILE} is not a manifest of farout ({where}); choose another folder with --out")
     return facts
 
 
@@ -81,11 +81,11 @@ _ENTRY: dict[str, Callable[[Any], bool]] = {
 
 
 def check_folder(images: ImageSet, folder: Path, facts: dict[str, Any]) -> list[str]:
-    """The shifts that are finished in this folder; an error where these images cannot lie in it."""
+    """Return the finished shifts in this folder; raise an error if it cannot be used for these images."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; expected a folder, new or of the same set: choose another with --out")
     if isinstance(images, FileSet) and folder.resolve().is_relative_to(images.root.resolve()):
-        raise ValueError(f"{folder} lies within the images of {images.name}; choose another folder with --out")
+        raise ValueError(f"{folder} is inside the folder of {images.name}; choose another folder with --out")
     if present(folder / FILE):
         known = read_manifest(folder)
         _compare(folder, known, facts)
@@ -99,56 +99,58 @@ def _compare(folder: Path, known: dict[str, Any], facts: dict[str, Any]) -> None
     for key in _SAME:
         if known.get(key) != facts[key]:
             raise ValueError(
-                f"{folder} holds another set: {key} {known.get(key)!r}, and not {facts[key]!r} (see {folder / FILE}); "
-                "choose another folder with --out"
+                f"{folder} holds another set: {key} is {known.get(key)!r}, expected {facts[key]!r} (see "
+                f"{folder / FILE}); choose another folder with --out"
             )
     for name, entry in facts["shifts"].items():
         if name in known["shifts"]:
             _compare_shift(folder, name, known["shifts"][name], entry)
         elif below(taken := folder / entry["place"]).exists():
             raise ValueError(
-                f"{taken} is there already, and {folder / FILE} does not say that it is {name}; move it away, or "
+                f"{taken} exists already, and {folder / FILE} does not list it as {name}; move it away, or "
                 "choose another folder with --out"
             )
 
 
-def _compare_shift(folder: Path, name: str, there: dict[str, Any], entry: dict[str, Any]) -> None:
-    if there["severities"] != entry["severities"]:
+def _compare_shift(folder: Path, name: str, stored: dict[str, Any], entry: dict[str, Any]) -> None:
+    if stored["severities"] != entry["severities"]:
         raise ValueError(
-            f"{folder} holds severities {there['severities']} of {name}, asked for {entry['severities']}; ask for the "
-            "same ones, or choose another folder with --out"
+            f"{folder} holds severities {stored['severities']} of {name}, requested were {entry['severities']}; "
+            "request the same ones, or choose another folder with --out"
         )
-    if there["identities"] != entry["identities"]:
+    if stored["identities"] != entry["identities"]:
         raise ValueError(
-            f"{folder} holds {name} with other settings or of another version: {there['identities']}, and not "
+            f"{folder} holds {name} with other parameters or of another version: {stored['identities']}, expected "
             f"{entry['identities']} (see {folder / FILE}); choose another folder with --out"
         )
 
 
-def claim(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
-    """Write the manifest, with the shifts that are there already."""
+def write_manifest(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
+    """Write the manifest, merged with the shifts that an existing one lists."""
     known = read_manifest(folder)["shifts"] if present(folder / FILE) else {}
     done = {group.name for group in finished}
-    shifts = {name: _continued(known.get(name, entry), entry, name in done) for name, entry in facts["shifts"].items()}
+    shifts = {
+        name: _merge_entry(known.get(name, entry), entry, name in done) for name, entry in facts["shifts"].items()
+    }
     write_json(folder / FILE, {**facts, "shifts": {**known, **shifts}})
 
 
-def _continued(there: dict[str, Any], entry: dict[str, Any], finished: bool) -> dict[str, Any]:
-    """The entry of a shift that may be there in part: with the versions of all calls that had a part in it."""
-    added = [] if finished else [versions for versions in entry["versions"] if versions not in there["versions"]]
-    return {**entry, "versions": [*there["versions"], *added], "finished": finished}
+def _merge_entry(stored: dict[str, Any], entry: dict[str, Any], finished: bool) -> dict[str, Any]:
+    """Return the entry of a shift that may be partly written, with the package versions of all calls that wrote it."""
+    added = [] if finished else [versions for versions in entry["versions"] if versions not in stored["versions"]]
+    return {**entry, "versions": [*stored["versions"], *added], "finished": finished}
 
 
-def note(folder: Path, finished: Group) -> None:
-    """Say in the manifest that a shift is finished."""
+def mark_finished(folder: Path, finished: Group) -> None:
+    """Mark a shift as finished in the manifest."""
     facts = read_manifest(folder)
     facts["shifts"][finished.name]["finished"] = True
     write_json(folder / FILE, facts)
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Make the folder, and hold it for one run; what is left of files that were not finished is removed."""
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Create the folder and lock it for one run; remove unfinished files before and after."""
     inside = folder / UNFINISHED
     try:
         make_folder(inside, folder)
@@ -160,18 +162,18 @@ def held(folder: Path) -> Iterator[None]:
         raise ValueError(
             f"cannot write images to {folder}: {error.strerror or error}; choose another folder with --out"
         ) from error
-    with _locked(inside / LOCK):
-        _tidy(folder, inside)
+    with _hold_lock(inside / LOCK):
+        _remove_unfinished(folder, inside)
         try:
             yield
         finally:
-            _tidy(folder, inside)
+            _remove_unfinished(folder, inside)
             if _is_finished(folder):
                 remove_tree(inside, folder)
 
 
-def _tidy(folder: Path, inside: Path) -> None:
-    """Remove what was not finished; where no manifest says of which set they are, also finished parts."""
+def _remove_unfinished(folder: Path, inside: Path) -> None:
+    """Remove unfinished files; without a manifest also finished parts, since their set is unknown."""
     remove_hidden(folder, locked=True)
     remove_hidden(inside, folder, locked=True)
     if not present(folder / FILE):
@@ -186,8 +188,8 @@ def _is_finished(folder: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the folder's lock; an error where another run does."""
+def _hold_lock(path: Path) -> Iterator[None]:
+    """Hold the folder's lock; raise an error if another run holds it."""
     with ExitStack() as stack:
         try:
             stack.enter_context(lock(path))

@@ -1,6 +1,6 @@
-"""The "-R" sets of the realistic benchmark (rood, section 4.1) on disk: clean, augmented and corrupted images.
+"""Writer of the "-R" sets of the realistic benchmark (rood, section 4.1): clean, augmented and corrupted images.
 
-`write(farout.load("cifar10"), "cifar10-r", farout.shifts.choosing.choose("all"), clean=True)` makes CIFAR-10-R.
+`write(farout.load("cifar10"), "cifar10-r", farout.shifts.choosing.select_shifts("all"), clean=True)` writes CIFAR-10-R.
 """
 
 from __future__ import annotations
@@ -18,15 +18,22 @@ from farout.core import ImageSet, Shift
 from farout.data.writing.array_layout import Arrays
 from farout.data.writing.file_layout import Files
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, severity_of
-from farout.data.writing.manifest import check_folder, claim, held, manifest, note, read_manifest
-from farout.data.writing.sweep import keep, plan_of, sweep
+from farout.data.writing.manifest import (
+    build_manifest,
+    check_folder,
+    locked_folder,
+    mark_finished,
+    read_manifest,
+    write_manifest,
+)
+from farout.data.writing.sweep import build_plan, run_jobs, write_originals
 from farout.files import has_size
-from farout.processes import crew
+from farout.processes import worker_tasks
 from farout.progress import Event, Listener, current
 from farout.shifts.corruption import SEVERITIES
 
 CLEAN = "clean"
-"""The name of the images as they are."""
+"""Name of the group of clean images."""
 
 
 def write(
@@ -41,29 +48,30 @@ def write(
     plugins: tuple[str, ...] = (),
     progress: Listener | None = None,
 ) -> dict[str, Any]:
-    """Write images under every shift to a folder, with `clean` also as they are, and return the manifest.
+    """Write images under every shift to a folder, with `clean` also the clean images, and return the manifest.
 
-    Every image on disk is the 8-bit image that `Shifted(images, shift, seed)` gives at its place; "jpeg" files lose
-    something beyond that. Images that are outliers to their own class (attribute "outlier") are written as they are and
-    not under shifts, as in MVTec-AD-R; `farout.load` gives the attribute back. The same call again goes on where the
-    first one stopped, and another one with the same images, seed and format adds shifts. With workers, scripts need the
-    usual `if __name__ == "__main__":`.
+    Every image on disk equals the 8-bit image of `Shifted(images, shift, seed)` at the same index, except for the loss
+    of "jpeg" compression. Outliers to their own class (attribute "outlier") are written clean only, as in MVTec-AD-R;
+    `farout.load` restores the attribute. The same call again continues after an interruption; a call with other shifts
+    and the same images, seed and format adds them. With workers, scripts need the usual `if __name__ == "__main__":`.
     """
-    folder, groups = Path(folder), _grouped(shifts, clean)
+    folder, groups = Path(folder), _group_shifts(shifts, clean)
     if not len(images):
         raise ValueError(f"{images.name} is empty; expected at least one image")
     layout = (Arrays if form in ("npz", "npy") else Files)(images, folder, form)
     if not all(len(layout.rows(group)) for group in groups):
-        raise ValueError(f"all images of {images.name} are outliers to their own class; there is none to be shifted")
-    facts = manifest(layout, groups, seed)
-    there = check_folder(images, folder, facts)
-    _try_out(images, [group for group in groups if group.name not in there])
-    with held(folder), _kept_when_stopped(folder):
-        check_folder(images, folder, facts)  # another run may have been here meanwhile
+        raise ValueError(
+            f"all images of {images.name} are outliers to their own class; expected at least one inlier to shift"
+        )
+    facts = build_manifest(layout, groups, seed)
+    finished_names = check_folder(images, folder, facts)
+    _check_shifts(images, [group for group in groups if group.name not in finished_names])
+    with locked_folder(folder), _explain_os_errors(folder):
+        check_folder(images, folder, facts)  # another run may have written here before the lock was taken
         jobs = [job for group in groups for job in layout.missing(group)]
-        for group in (finished := _done(groups, jobs)):
-            layout.complete(group)  # a run may have been stopped when only that was left to do
-        claim(folder, facts, finished)
+        for group in (finished := _finished_groups(groups, jobs)):
+            layout.complete(group)  # an earlier run may have stopped just before this step
+        write_manifest(folder, facts, finished)
         if jobs:
             _check_space(layout, jobs)
             _compute(layout, jobs, seed, workers, plugins, progress or current())
@@ -71,26 +79,26 @@ def write(
 
 
 @contextmanager
-def _kept_when_stopped(folder: Path) -> Iterator[None]:
-    """What the system refuses in the middle of the work, as on a full disk, is said with what to do."""
+def _explain_os_errors(folder: Path) -> Iterator[None]:
+    """Explain errors of the operating system, such as a full disk, and how to continue."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # it has been said
+        if error.errno is None:  # our own error, which already explains what to do
             raise
         raise OSError(
-            f"{folder} is not finished: {error}; what was finished is kept, and the same command goes on from there"
+            f"{folder} is not finished: {error}; finished files are kept, and the same command continues from there"
         ) from error
 
 
-def _done(groups: Sequence[Group], jobs: Sequence[Job]) -> list[Group]:
-    """The groups of which nothing is missing."""
-    begun = {job.group.name for job in jobs}
-    return [group for group in groups if group.name not in begun]
+def _finished_groups(groups: Sequence[Group], jobs: Sequence[Job]) -> list[Group]:
+    """Return the groups without missing images."""
+    unfinished = {job.group.name for job in jobs}
+    return [group for group in groups if group.name not in unfinished]
 
 
-def _grouped(shifts: Sequence[Shift], clean: bool) -> list[Group]:
-    """The shifts by name, the clean images first."""
+def _group_shifts(shifts: Sequence[Shift], clean: bool) -> list[Group]:
+    """Return the shifts grouped by name, the clean images first."""
     by_name: dict[str, list[Shift]] = {}
     for shift in sorted(shifts, key=severity_of):
         by_name.setdefault(shift.name, []).append(shift)
@@ -98,19 +106,19 @@ def _grouped(shifts: Sequence[Shift], clean: bool) -> list[Group]:
     for group in groups:
         _check_name(group.name)
         if len({severity for severity, _ in group.parts}) < len(group.shifts):
-            raise ValueError(f"{group.name} was given twice at the same severity; give every shift once")
+            raise ValueError(f"{group.name} occurs twice at the same severity; pass every shift once")
     if not groups and not clean:
-        raise ValueError("there is nothing to write: give shifts, or clean=True")
+        raise ValueError("there is nothing to write: pass shifts, or clean=True")
     return [Group(CLEAN, (None,)), *groups] if clean else groups
 
 
 def _check_name(name: str) -> None:
     if name in (CLEAN, "labels") or not re.fullmatch(r"\w[\w-]*", name):
-        raise ValueError(f"a shift named {name!r} can have no file of that name; set another `name` in its class")
+        raise ValueError(f"the shift name {name!r} cannot be used as a file name; set another `name` in its class")
 
 
-def _try_out(images: ImageSet, groups: Sequence[Group]) -> None:
-    """Put the first image under every shift, so that what cannot work fails now and not in an hour."""
+def _check_shifts(images: ImageSet, groups: Sequence[Group]) -> None:
+    """Apply every shift to the first image, so that a shift that cannot work fails at once and not after an hour."""
     first = images.batch([0])
     for shift in (group.shifts[0] for group in groups):
         if shift is None:
@@ -122,7 +130,7 @@ def _try_out(images: ImageSet, groups: Sequence[Group]) -> None:
 
 
 def _check_space(layout: Layout, jobs: Sequence[Job]) -> None:
-    """Arrays are as large as their pixels, and one shift's lie there twice while they are put together."""
+    """Raise an error if disk space is too small: arrays take the size of their pixels, one shift twice while merged."""
     size = layout.size(len(layout.images))
     need = size * (1 + len(jobs) + len(SEVERITIES)) if isinstance(layout, Arrays) else size
     free = shutil.disk_usage(layout.folder).free
@@ -136,13 +144,13 @@ def _compute(
     originals = layout.folder / UNFINISHED / "originals"
     progress(Event("getting ready", total=sum(job.left for job in jobs)))
     if not has_size(originals, layout.size(len(layout.images)), layout.folder):
-        keep(layout.images, originals, progress)
+        write_originals(layout.images, originals, progress)
     progress(Event("starting"))
     try:
-        with crew(workers, plan_of(layout.images, originals, jobs, seed), plugins) as submit:
-            sweep(layout, jobs, submit, 4 * workers, progress, partial(note, layout.folder))
+        with worker_tasks(workers, build_plan(layout.images, originals, jobs, seed), plugins) as submit:
+            run_jobs(layout, jobs, submit, 4 * workers, progress, partial(mark_finished, layout.folder))
     except BrokenProcessPool as error:
         raise RuntimeError(
-            "a worker process ended without an answer, perhaps for want of memory; what was finished is kept, and "
-            "the same command goes on from there (with fewer --workers it takes less memory)"
+            "a worker process died, perhaps from lack of memory; finished files are kept, and the same command "
+            "continues from there (fewer --workers need less memory)"
         ) from error

@@ -1,4 +1,4 @@
-"""Drawn sets written to disk: PNG files by class or one .npz file, with the table they were drawn from."""
+"""Writer of SHAPES and CHARS: PNG files by class or one .npz file, with the table of configurations."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Format = Literal["png", "npz"]
 
 
 def export(images: Drawn, path: Path, form: Format = "png", progress: Progress = lambda done: None) -> Path:
-    """Write a set to `path`; the same call again goes on where the first one stopped.
+    """Write a set to `path`; the same call again continues after an interruption.
 
-    PATH.parquet: the table of configurations; PATH.json: what the set is; images as PATH/<class>/<index>.png, or as
+    PATH.parquet: the table of configurations; PATH.json: the manifest; images as PATH/<class>/<index>.png, or as
     `images` and `labels` in PATH.npz.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    _claim(images, path)
-    with whole(_beside(path, "parquet")) as temporary:
+    _write_manifest(images, path)
+    with whole(_sibling(path, "parquet")) as temporary:
         images.configurations.write(temporary)
     return (_write_png if form == "png" else _write_npz)(images, path, progress)
 
 
-def _claim(images: Drawn, path: Path) -> None:
-    """Say what lies here; an error where something else does, or where nothing says what it is."""
-    manifest = _beside(path, "json")
+def _write_manifest(images: Drawn, path: Path) -> None:
+    """Write the manifest; raise an error if the path holds another set or files without a manifest."""
+    manifest = _sibling(path, "json")
     if present(manifest):
         if read_facts(manifest).get("fingerprint") != images.fingerprint:
             raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
@@ -47,13 +47,13 @@ def _claim(images: Drawn, path: Path) -> None:
 
 
 def _check_unused(path: Path) -> None:
-    """The manifest comes first, so where there is none, nothing else is ours."""
-    taken = [file for file in (_beside(path, "npz"), _beside(path, "parquet")) if present(file)]
+    """Raise an error if files exist without a manifest: it is written first, so they belong to something else."""
+    taken = [file for file in (_sibling(path, "npz"), _sibling(path, "parquet")) if present(file)]
     if below(path).exists() and not (path.is_dir() and not any(path.iterdir())):
         taken.append(path)
     if taken:
         raise ValueError(
-            f"{taken[0]} is there already, and no {_beside(path, 'json').name} says that it is this set; move it away, "
+            f"{taken[0]} exists already, without a {_sibling(path, 'json').name} that describes it; move it away, "
             "or choose another folder with --out"
         )
 
@@ -73,8 +73,8 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
 
 
 def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
-    """One chunk in memory at a time, however large the file; it appears when it is whole."""
-    target = _beside(path, "npz")
+    """Write the .npz file atomically, with one chunk in memory at a time."""
+    target = _sibling(path, "npz")
     if present(target):
         progress(len(images))
         return target
@@ -91,11 +91,11 @@ def _blocks(images: Drawn, progress: Progress) -> Iterator[bytes]:
 
 
 def _pixels(images: Drawn, indices: list[int] | range) -> NDArray[np.uint8]:
-    """Images as uint8 [B, H, W, C]."""
+    """Return images as uint8 [B, H, W, C]."""
     if not len(indices):
         return np.empty((0, *images.shape[1:], images.shape[0]), np.uint8)
     return as_bytes(images.batch(np.asarray(indices)))
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def _sibling(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}.{suffix}")

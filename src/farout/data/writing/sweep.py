@@ -1,4 +1,4 @@
-"""Images put under shifts and written, by this process or by workers."""
+"""Apply shifts to images and write the results, in this process or in workers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from farout.progress import Event, Listener
 from farout.tensors import chunks
 
 
-def keep(images: ImageSet, path: Path, progress: Listener) -> None:
-    """Write the images as raw 8-bit pixels: they are decoded or drawn once, and all workers map the same file."""
+def write_originals(images: ImageSet, path: Path, progress: Listener) -> None:
+    """Write the images as raw 8-bit pixels: they are decoded or rendered once, and all workers map the same file."""
     with whole(path) as temporary, temporary.open("wb") as file:
         for part in chunks(len(images), _at_once(images)):
             file.write(as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes())
@@ -28,22 +28,22 @@ def keep(images: ImageSet, path: Path, progress: Listener) -> None:
 
 
 def _at_once(images: ImageSet) -> int:
-    """Images per piece of work."""
+    """Return the number of images per task."""
     return 4 * max(1, SHIFTED_AT_ONCE // int(np.prod(images.shape)))
 
 
 class Plan(NamedTuple):
-    """What all pieces of work have in common."""
+    """Data that all tasks share."""
 
     originals: Path
     shape: tuple[int, ...]
     """[N, H, W, C]."""
     shifts: tuple[Shift | None, ...]
-    """By job."""
+    """Shift of each job."""
     seed: int
 
 
-def sweep(
+def run_jobs(
     layout: Layout,
     jobs: Sequence[Job],
     submit: Submit,
@@ -51,9 +51,9 @@ def sweep(
     progress: Listener,
     finished: Callable[[Group], None],
 ) -> None:
-    """Have all jobs done, with at most so many pieces handed out; `finished` hears of a group after its last job.
+    """Run all jobs with at most `window` pending tasks; call `finished` with a group after its last job.
 
-    The pieces of the next job follow at once, so that no worker waits for another.
+    Tasks of the next job are submitted before the last ones of a job are done, so that no worker is idle.
     """
     pending: dict[Future[int], Job] = {}
 
@@ -75,12 +75,12 @@ def sweep(
         for part in chunks(len(job.rows), _at_once(layout.images)):
             collect(until=window)
             rows = job.rows[part]
-            pending[submit(_shifted, number, rows, layout.sink(job, rows))] = job
+            pending[submit(_shift_batch, number, rows, layout.sink(job, rows))] = job
     collect(until=0)
 
 
-def _shifted(plan: Plan, number: int, rows: NDArray[np.int64], sink: Sink) -> int:
-    """Put some images under the shift of a job and write them; their number."""
+def _shift_batch(plan: Plan, number: int, rows: NDArray[np.int64], sink: Sink) -> int:
+    """Apply the shift of a job to a batch of images, write them, and return their number."""
     pixels = np.asarray(np.memmap(plan.originals, np.uint8, "r", shape=plan.shape)[rows])
     shift = plan.shifts[number]
     if shift is not None:
@@ -89,7 +89,7 @@ def _shifted(plan: Plan, number: int, rows: NDArray[np.int64], sink: Sink) -> in
     return len(rows)
 
 
-def plan_of(images: ImageSet, originals: Path, jobs: Sequence[Job], seed: int) -> Plan:
-    """What the pieces of these jobs have in common."""
+def build_plan(images: ImageSet, originals: Path, jobs: Sequence[Job], seed: int) -> Plan:
+    """Return the data that all tasks of these jobs share."""
     channels, height, width = images.shape
     return Plan(originals, (len(images), height, width, channels), tuple(job.shift for job in jobs), seed)

@@ -62,4 +62,4 @@ def _read(network: Network, images: Tensor, needs: frozenset[str], looking: Post
 
 def as_many(images: ImageSet, count: int) -> ImageSet:
     """At most `count` of the images, drawn with a fixed seed and kept in order."""
-    return images if len(images) <= count else images.subset(rng.some(len(images), count))
+    return images if len(images) <= count else images.subset(rng.subset_indices(len(images), count))

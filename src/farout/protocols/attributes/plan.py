@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.data.scenes.worlds import ATTRIBUTES, WORLDS
-from farout.data.shapes_chars import split_of
+from farout.data.shapes_chars import split_name
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.shared.best import best_first, marked, versus_best
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
@@ -91,7 +91,8 @@ class Attributes(Protocol):
         test = trial.inliers.test
         assert isinstance(test, NamedImages)
         shifted = {
-            _label(shift): NamedImages(test.spec.model_copy(update={"split": split_of(shift)})) for shift in self.shifts
+            _label(shift): NamedImages(test.spec.model_copy(update={"split": split_name(shift)}))
+            for shift in self.shifts
         }
         return scored(self.name, trial, shifted, count)
 

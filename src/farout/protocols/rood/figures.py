@@ -109,7 +109,7 @@ def _points(line: Line, found: Measured, setup: str, shifts: Sequence[str]) -> d
 
 def _scaled(test: Test, copies: dict[str, Key], count: int) -> dict[str, Array]:
     scores = Scores(test)
-    chosen = rng.some(len(scores.inliers), count)
+    chosen = rng.subset_indices(len(scores.inliers), count)
     pairs = {
         shift: np.stack([scores.inliers, scores.shifted(test.copies[key])], 1)[chosen] for shift, key in copies.items()
     }

@@ -1,1 +1,1 @@
-"""What the corruptions stand on: loops over pixels, most of them compiled, that add up in a fixed order."""
+"""Image operations of the corruptions: loops over pixels, most of them compiled, with a fixed order of summation."""

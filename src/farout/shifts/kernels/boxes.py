@@ -13,17 +13,17 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 
 BITS = 22
-"""Weights of pixels are whole numbers of 2⁻²², as in Pillow."""
+"""Weights of pixels are integer multiples of 2⁻²², as in Pillow."""
 ROUND = 1 << BITS - 1
 WHITE, HALF = np.float32(255), np.float32(0.5)
 
 
 @functools.lru_cache(maxsize=16)
-def boxes(side: int, smaller: int) -> Array:
-    """Of `smaller` boxes over `side` pixels the first pixel, the one behind the last, and their weight; [smaller, 3].
+def box_bounds(side: int, smaller: int) -> Array:
+    """Return for `smaller` boxes over `side` pixels: first pixel, the one after the last, and weight; [smaller, 3].
 
-    A box takes the pixels whose middles lie in it. Those on its edge are taken or not as Pillow's roundings have it:
-    a range of pixels, then the filter, each computed by its own formula.
+    A box contains the pixels whose centers lie in it. For centers on its edge Pillow's rounding decides: it computes
+    first a range of pixels, then the filter, by different formulas.
     """
     scale = side / smaller
     middles, places = (np.arange(smaller)[:, None] + 0.5) * scale, np.arange(side)
@@ -35,14 +35,14 @@ def boxes(side: int, smaller: int) -> Array:
 
 
 @functools.lru_cache(maxsize=16)
-def nearest(side: int, smaller: int) -> Array:
-    """Which of `smaller` pixels each of `side` ones repeats."""
+def nearest_indices(side: int, smaller: int) -> Array:
+    """Return the index among `smaller` pixels of the one that each of `side` pixels repeats."""
     return ((np.arange(side) + 0.5) * (smaller / side)).astype(np.int64)
 
 
 @compiled
-def pixelated(images: Array, columns: Array, rows: Array, from_column: Array, from_row: Array) -> Array:
-    """Images [N, H, W] by boxes of columns, then of rows, rounded to 8 bits after each; then large again."""
+def pixelate(images: Array, columns: Array, rows: Array, from_column: Array, from_row: Array) -> Array:
+    """Reduce images [N, H, W] by boxes of columns, then of rows, rounded to 8 bits after each, and enlarge them."""
     out, row = np.empty_like(images), np.empty(images.shape[2], np.float32)
     for i in range(len(images)):
         small = _lower(_narrower(images[i], columns), rows)

@@ -1,4 +1,4 @@
-"""The way to machine code."""
+"""Compilation by numba."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """The function as machine code, kept on disk; where no folder can be written to, made anew in every process.
+    """Compile a function; the code is cached on disk, or per process if no folder is writable.
 
-    numba keeps the code of a function by the date of its own file, so it must call no compiled function of another
-    file and read no constant of one: when that file changed, the old code would go on.
+    numba caches code by the date of the function's own file. So the function must not call compiled functions of other
+    files or read their constants: after a change there, outdated code would be used.
     """
     try:
         return cast(F, njit(cache=True)(function))
-    except RuntimeError:  # numba found no place for its files
+    except RuntimeError:  # numba found no writable cache folder
         return cast(F, njit(function))

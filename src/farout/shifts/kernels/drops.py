@@ -1,4 +1,4 @@
-"""Drops on a lens: mud, and water by the steps of OpenCV of which the original is made."""
+"""Drops on a lens: mud, and water by the same OpenCV steps as the original."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BOX = ((1, 1, 1), (1, 1, 1), (1, 1, 1))
 EMBOSS = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
 
 
-def mud(liquid: Tensor, threshold: float, blur: float) -> Tensor:
-    """How far mud covers each pixel, [B, H, W]; nothing where it would be less than 0.8."""
+def mud_mask(liquid: Tensor, threshold: float, blur: float) -> Tensor:
+    """Return the coverage of each pixel by mud, [B, H, W]; values below 0.8 are set to 0."""
     mask = gaussian((liquid > threshold).to(liquid.dtype), blur)
     return mask.masked_fill_(mask < 0.8, 0)
 
 
-def water(liquid: Tensor, threshold: float) -> Tensor:
-    """How bright water makes each pixel, [B, H, W], 1 at the brightest; 0 where no drop fell."""
+def water_mask(liquid: Tensor, threshold: float) -> Tensor:
+    """Return the light that water adds to each pixel, [B, H, W], maximum 1; 0 without a drop."""
     levels = liquid.masked_fill(liquid < threshold, 0).mul(255).int()
     levels = levels.bitwise_and_(255)  # 8 bits overflow here, as in the original
     shine = levels.to(liquid.dtype).mul_(relief(levels))
@@ -35,18 +35,18 @@ def water(liquid: Tensor, threshold: float) -> Tensor:
 
 
 def relief(levels: Tensor) -> Tensor:
-    """How bright water of these 8-bit levels (int32) shines at each pixel, from 0 to 255 in float32; both [B, H, W].
+    """Return the shine of water with these 8-bit levels (int32) from 0 to 255 in float32; both [B, H, W].
 
-    All sums are whole numbers below 2²⁴, so they are exact.
+    All sums are integers below 2²⁴, so they are exact.
     """
     distances = torch.from_numpy(edge_distances(levels.cpu().numpy()))
-    flat = equalize(window(distances, BOX).div_(9 << 16).int())
-    lit = window(flat.float(), EMBOSS).clamp_(0, 255)
-    return window(lit, BOX).div_(9).round_().to(levels.device)
+    flat = equalize(correlate_3x3(distances, BOX).div_(9 << 16).int())
+    lit = correlate_3x3(flat.float(), EMBOSS).clamp_(0, 255)
+    return correlate_3x3(lit, BOX).div_(9).round_().to(levels.device)
 
 
-def window(images: Tensor, kernel: Sequence[Sequence[int]]) -> Tensor:
-    """Sum over the 3 × 3 neighbors weighted by the kernel; edges are mirrored at the outermost pixel. [B, H, W]."""
+def correlate_3x3(images: Tensor, kernel: Sequence[Sequence[int]]) -> Tensor:
+    """Correlate images [B, H, W] with a 3 × 3 kernel; edges are mirrored at the outermost pixel."""
     weights = np.array(kernel, np.float32)
     return torch.from_numpy(_neighbors(images.numpy(), weights))
 
@@ -81,7 +81,7 @@ def _nine(above: Array, here: Array, below: Array, weights: Array, left: int, x:
 
 
 def equalize(images: Tensor) -> Tensor:
-    """8-bit levels [B, H, W] spread so that each histogram becomes flat; an image of one level stays as it is."""
+    """Return 8-bit levels [B, H, W] with equalized histograms; an image of one level is unchanged."""
     flat = images.flatten(1).clone()
     _equalize(flat.numpy())
     return flat.view_as(images)

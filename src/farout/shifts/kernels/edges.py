@@ -1,6 +1,6 @@
-"""Distance to the nearest edge, by the steps and in the numbers of OpenCV, compiled.
+"""Distance to the nearest edge by the same steps and number formats as OpenCV, compiled.
 
-Each step takes one image; borders and roundings are OpenCV's.
+Each step takes one image; borders and rounding are OpenCV's.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ Image = NDArray[Any]
 LOW, HIGH = 50, 150
 """Thresholds of Canny's hysteresis."""
 FARTHEST = 20 << 16
-"""Distances count up to here, in 1/65536 pixels as all of them."""
+"""Maximum distance; all distances are in 1/65536 pixels."""
 STRAIGHT, DIAGONAL, KNIGHT = (round(length * 65536) for length in (1.0, 1.4, 2.1969))
 """Lengths of the steps of Borgefors' 5 × 5 distance (1986)."""
 WEAK, EDGE = 1, 2
-"""Marks of a crest, and of one that hangs together with a strong one."""
+"""Marks of a crest (weak edge), and of a crest connected to a strong one (edge)."""
 TAN_22 = round(math.tan(math.pi / 8) * 32768)
 """Slope between the directions "level" and "oblique", in 1/32768."""
 
 
 @compiled
 def edge_distances(levels: Image) -> Image:
-    """Of every pixel of 8-bit images [B, H, W] to the nearest edge in its image."""
+    """Return the distance of every pixel of 8-bit images [B, H, W] to the nearest edge in its image."""
     out = np.empty(levels.shape, np.float32)
     for i in range(len(levels)):
         distance(canny(levels[i]), out[i])
@@ -38,7 +38,7 @@ def edge_distances(levels: Image) -> Image:
 
 @compiled
 def canny(image: Image) -> Image:
-    """Edges of 8-bit levels after Canny (1986): Sobel gradients, the norm |dx| + |dy|, edges thinned and followed."""
+    """Return the edges of 8-bit levels by Canny (1986): Sobel gradients, norm |dx| + |dy|, thinning, hysteresis."""
     height, width = image.shape
     padded = np.zeros((3, height + 2, width + 2), np.int32)
     dx, dy, norm = padded[0], padded[1], padded[2]
@@ -58,7 +58,7 @@ def canny(image: Image) -> Image:
 
 @compiled
 def _gradients(image: Image, dx: Image, dy: Image, norm: Image) -> None:
-    """Sobel derivatives with repeated edges and |dx| + |dy|, inside a border of one zero."""
+    """Write Sobel derivatives with repeated edges and |dx| + |dy|, inside a border of one zero."""
     height, width = image.shape
     lines = np.empty((3, width + 2), np.int32)
     for y in range(height):
@@ -75,18 +75,18 @@ def _gradients(image: Image, dx: Image, dy: Image, norm: Image) -> None:
 
 @compiled
 def _is_crest(dx: Image, dy: Image, norm: Image, y: int, x: int) -> bool:
-    """Is the gradient here larger than at the two neighbors it points at? Written without branches, for speed."""
+    """Return True if the gradient is larger than at both neighbors along it. Without branches, for speed."""
     here, flat, high = norm[y, x], abs(dx[y, x]), abs(dy[y, x]) << 15
     is_level, is_steep = high < flat * TAN_22, high > flat * TAN_22 + (flat << 16)
     side = 1 - 2 * ((dx[y, x] < 0) != (dy[y, x] < 0))
     down, right = 1 - is_level, is_level + side * (1 - is_level - is_steep)
-    # of two equal neighbors in a row or column the first is the crest, on a slant neither
+    # of two equal neighbors in a row or column the first is the crest, on a diagonal neither
     return bool((here > norm[y - down, x - right]) & (here + (is_level | is_steep) > norm[y + down, x + right]))
 
 
 @compiled
 def _follow(marks: Image, waiting: Image, y: int, x: int) -> None:
-    """Mark the crest at (y, x) as an edge, and all weak ones that hang together with it."""
+    """Mark the crest at (y, x) as an edge, and all weak ones connected to it."""
     width = marks.shape[1]
     marks[y, x], waiting[0], count = EDGE, y * width + x, 1
     while count:
@@ -102,7 +102,7 @@ def _follow(marks: Image, waiting: Image, y: int, x: int) -> None:
 
 @compiled
 def distance(edges: Image, out: Image) -> None:
-    """Way to the nearest edge point in straight, diagonal and knight's steps, at most `FARTHEST`."""
+    """Write the distance to the nearest edge in straight, diagonal and knight's steps, at most `FARTHEST`."""
     height, width = edges.shape
     way = np.full((height + 4, width + 4), FARTHEST, np.int32)
     for y in range(2, height + 2):
@@ -121,9 +121,9 @@ def distance(edges: Image, out: Image) -> None:
 
 
 @compiled
-def _shorten(line: Image, beside: Image, far: Image) -> None:
-    """Ways of a line that lead over the line beside it and the next one, each with two more numbers on both sides."""
+def _shorten(line: Image, nearest: Image, far: Image) -> None:
+    """Update the distances of a line from the next two lines, which have two more values on both sides."""
     for x in range(len(line)):
-        knight = min(min(far[x + 1], far[x + 3]), min(beside[x], beside[x + 4]))
-        diagonal, straight = min(beside[x + 1], beside[x + 3]), beside[x + 2]
+        knight = min(min(far[x + 1], far[x + 3]), min(nearest[x], nearest[x + 4]))
+        diagonal, straight = min(nearest[x + 1], nearest[x + 3]), nearest[x + 2]
         line[x] = min(line[x], min(knight + KNIGHT, min(diagonal + DIAGONAL, straight + STRAIGHT)))

@@ -1,4 +1,4 @@
-"""Gaussian filters that give every image the same bytes in any batch: products are added always in one order."""
+"""Gaussian filters with a fixed order of summation, so that an image has the same bytes in any batch."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 
 
-def bell(places: Array, sigma: float) -> Array:
-    """exp(−x²/2σ²): 1 in the middle."""
+def gaussian_values(places: Array, sigma: float) -> Array:
+    """Return exp(−x²/2σ²)."""
     heights: Array = np.exp(-0.5 * (places / sigma) ** 2)
     return heights
 
 
 def gaussian(images: Tensor, sigma: float) -> Tensor:
-    """Gaussian filter of [..., H, W] cut off at 4σ, edges repeated: that of scipy.ndimage with mode "nearest"."""
+    """Return [..., H, W] filtered by a Gaussian truncated at 4σ, edges repeated: scipy.ndimage with mode "nearest"."""
     weights = gaussian_weights(sigma)
     if len(weights) == 1:
         return images
     if images.device.type == "cpu":
         planes = images.flatten(0, -3).contiguous().numpy()
         return torch.from_numpy(_smoothed(planes, np.array(weights, planes.dtype))).view(images.shape)
-    return along(along(images, weights, -2), weights, -1)
+    return filter_along(filter_along(images, weights, -2), weights, -1)
 
 
 def gaussian_weights(sigma: float) -> list[float]:
-    """The middle tap and those on one side of it; with their mirror images they add up to 1."""
-    half = bell(np.arange(int(4 * sigma + 0.5) + 1), sigma)
+    """Return the central tap and those on one side; with their mirror images they sum to 1."""
+    half = gaussian_values(np.arange(int(4 * sigma + 0.5) + 1), sigma)
     return [float(tap) for tap in half / (2 * half.sum() - half[0])]
 
 
-def along(images: Tensor, weights: list[float], dim: int) -> Tensor:
-    """The symmetric filter with these taps along one dimension, any device: sums in the order of `_smoothed`."""
+def filter_along(images: Tensor, weights: list[float], dim: int) -> Tensor:
+    """Apply the symmetric filter with these taps along one dimension, on any device, in the order of `_smoothed`."""
     radius, side = len(weights) - 1, images.shape[dim]
     repeats = [radius if i == images.ndim + dim else -1 for i in range(images.ndim)]
     first, last = images.narrow(dim, 0, 1).expand(repeats), images.narrow(dim, -1, 1).expand(repeats)
@@ -52,7 +52,7 @@ def along(images: Tensor, weights: list[float], dim: int) -> Tensor:
 
 @compiled
 def _smoothed(planes: Array, weights: Array) -> Array:
-    """Planes [N, H, W] filtered with these taps, the middle one first, down and then across; edges are repeated."""
+    """Return planes [N, H, W] filtered with these taps (central one first), along y, then x; edges are repeated."""
     count, height, width = planes.shape
     reach, out = len(weights) - 1, np.empty_like(planes)
     line = np.empty(width + 2 * reach, planes.dtype)
@@ -66,7 +66,7 @@ def _smoothed(planes: Array, weights: Array) -> Array:
 
 @compiled
 def _down(plane: Array, y: int, weights: Array, total: Array) -> None:
-    """The sum over the lines above and below line y."""
+    """Write the weighted sum over the lines above and below line y."""
     width, last = len(total), len(plane) - 1
     weight, line = weights[0], plane[y]
     for x in range(width):
@@ -79,7 +79,7 @@ def _down(plane: Array, y: int, weights: Array, total: Array) -> None:
 
 @compiled
 def _across(line: Array, weights: Array, total: Array) -> None:
-    """The sum over the numbers left and right of each in the middle of the line."""
+    """Write the weighted sum over the values left and right of each value of the unpadded line."""
     width, reach = len(total), len(weights) - 1
     weight, middle = weights[0], line[reach : reach + width]
     for x in range(width):
@@ -91,20 +91,20 @@ def _across(line: Array, weights: Array, total: Array) -> None:
             total[x] += (left[x] + right[x]) * weight
 
 
-def cut_off(sigma: float) -> int:
-    """The farthest pixel that a Gaussian cut off at 3σ weighs."""
+def truncation_radius(sigma: float) -> int:
+    """Return the radius in pixels of a Gaussian truncated at 3σ."""
     return int(3 * sigma + 0.5)
 
 
 @functools.lru_cache(maxsize=16)
 def gaussian_matrix(side: int, sigma: float, gain: float = 1) -> Array:
-    """A Gaussian filter cut off at 3σ, edges mirrored behind the outermost pixel, as a symmetric matrix [side, side].
+    """Return a Gaussian filter truncated at 3σ as a symmetric matrix [side, side].
 
-    That of scipy.ndimage with mode "reflect" and truncate 3, times a gain. Wider than the image, the filter is folded
-    into it, so that it costs no more than the matrix.
+    The filter is that of scipy.ndimage with mode "reflect" (edges mirrored behind the outermost pixel) and truncate 3,
+    times a gain. A filter wider than the image is folded into the matrix, so that it costs no more.
     """
-    offsets = np.arange(-cut_off(sigma), cut_off(sigma) + 1)
-    taps = bell(offsets, sigma)
+    offsets = np.arange(-truncation_radius(sigma), truncation_radius(sigma) + 1)
+    taps = gaussian_values(offsets, sigma)
     places = np.arange(side)[:, None]
     sources = (places + offsets) % (2 * side)
     matrix = np.zeros((side, side))

@@ -1,4 +1,4 @@
-"""8-bit values: as levels from 0 to 255, as numbers from 0 to 1, as the bytes of Pillow's images."""
+"""Conversion between 8-bit levels from 0 to 255, values from 0 to 1, and bytes of Pillow images."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 
 NEARLY = 2e-4
-"""A value so little below an 8-bit level counts as that level: float32 sums of a flat image must not darken it."""
+"""Tolerance below an 8-bit level, in levels: rounding of float32 sums must not darken a flat image."""
 WHITE, HALF = np.float32(255), np.float32(0.5)
 
 
 def truncate(images: Tensor) -> Tensor:
-    """The 8-bit values at or below the given ones, as the published sets have them; in [0, 1]."""
+    """Truncate to 8-bit values in [0, 1], as in the published sets."""
     return images.mul(255).add_(NEARLY).floor_().clamp_(0, 255).div_(255)
 
 
 def round_(images: Tensor) -> Tensor:
-    """The given values turned into the nearest 8-bit ones in place; in [0, 1]."""
+    """Round to 8-bit values in [0, 1], in place."""
     return images.mul_(255).round_().clamp_(0, 255).div_(255)
 
 
 def to_bytes(images: Tensor) -> Array:
-    """8-bit values [B, C, H, W] with the channels of a pixel side by side, [B, H, W, C]."""
+    """Return 8-bit values [B, C, H, W] as bytes [B, H, W, C]."""
     count, channels, height, width = images.shape
     if channels == 1:
         return images.mul(255).round_().to(torch.uint8).cpu().view(count, height, width, 1).numpy()
@@ -39,7 +39,7 @@ def to_bytes(images: Tensor) -> Array:
 
 
 def from_bytes(levels: Array) -> Tensor:
-    """Values [B, C, H, W] from bytes [B, H, W, C]."""
+    """Return values [B, C, H, W] from bytes [B, H, W, C]."""
     count, height, width, channels = levels.shape
     if channels == 1:
         return torch.from_numpy(levels).view(count, 1, height, width).float().div_(255)
@@ -50,7 +50,7 @@ def from_bytes(levels: Array) -> Tensor:
 
 @compiled
 def _pack(images: Array, packed: Array) -> None:
-    """[B, 3, N] to [B, 3 N]. All three in one loop, which works on vectors then."""
+    """Convert [B, 3, N] to [B, 3 N]. All channels in one loop, which is vectorized."""
     for i in range(len(images)):
         red, green, blue, line = images[i, 0], images[i, 1], images[i, 2], packed[i]
         for x in range(red.size):
@@ -61,7 +61,7 @@ def _pack(images: Array, packed: Array) -> None:
 
 @compiled
 def _unpack(packed: Array, images: Array) -> None:
-    """The way back."""
+    """Convert [B, 3 N] to [B, 3, N]."""
     for i in range(len(images)):
         red, green, blue, line = images[i, 0], images[i, 1], images[i, 2], packed[i]
         for x in range(red.size):

@@ -1,4 +1,4 @@
-"""Means that are the same to the last bit on any device."""
+"""Means that are the same on any device, to the last bit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def exact_means(images: Tensor, unit: int) -> Tensor:
-    """The mean [B, C, 1, 1] of every channel of images [B, C, H, W], read to the nearest 1/unit.
+    """Return the mean [B, C, 1, 1] of every channel of images [B, C, H, W], rounded to 1/unit.
 
-    Whole numbers add up to the same sum in any order. It is divided on the CPU, for not every device has float64.
+    Sums of integers do not depend on the order. The division is on the CPU, since not every device has float64.
     """
     total = images.mul(unit).round_().sum((2, 3), keepdim=True, dtype=torch.int64).cpu()
     mean = total.double().div_(unit * images.shape[2] * images.shape[3])

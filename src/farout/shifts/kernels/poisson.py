@@ -1,4 +1,4 @@
-"""Poisson numbers from uniform ones, so that shot noise is drawn before the image is seen."""
+"""Poisson quantiles of uniform numbers, so that shot noise can be sampled independently of the image."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 
 SMALLEST = 2.0**-25
-"""What stands for a uniform number of 0, whose quantile would lie many σ below all others."""
+"""Replacement of the uniform number 0, whose quantile would lie many σ below all others."""
 BINS = 1024
 
 
 def poisson(images: Tensor, uniform: Tensor, photons: float) -> Tensor:
-    """The quantile of Poisson(photons · x) at a number in (0, 1), for 8-bit values x: the least k with CDF(k) ≥ u."""
+    """Return the quantile of Poisson(photons · x) at u in (0, 1), for 8-bit x: the smallest k with CDF(k) ≥ u."""
     counts = torch.empty(images.shape)
     pixels, shares = (part.contiguous().view(-1).cpu().numpy() for part in (images, uniform))
     _quantiles(pixels, shares, *_tables(photons), counts.view(-1).numpy())
@@ -40,7 +40,7 @@ def _quantiles(images: Array, uniform: Array, cdf: Array, guide: Array, counts: 
 
 @lru_cache(maxsize=32)
 def _tables(photons: float) -> tuple[Array, Array]:
-    """CDF of each of the 256 rates, [256, K]; the quantile where each of `BINS` steps of u begins, [256, BINS]."""
+    """Return the CDF of all 256 rates, [256, K], and the quantile at the start of each bin of u, [256, BINS]."""
     most = int(photons + 8 * photons**0.5 + 20)
     cdf = pdtr(np.arange(most)[None], photons * np.arange(256)[:, None] / 255).astype(np.float32)
     cdf[:, -1] = 1

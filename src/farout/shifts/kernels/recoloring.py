@@ -1,4 +1,4 @@
-"""`recolored` of variations/color.py, compiled: an image is read twice and written once, nothing is kept in between."""
+"""Compiled form of `recolored` in variations/color.py: reads an image twice and writes it once, without buffers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 Plane = NDArray[np.float32]
 
 GRAY = (0.2989, 0.587, 0.114)
-"""Weights of red, green and blue in gray, as torchvision has them."""
+"""Weights of red, green and blue in gray, as in torchvision."""
 LEAST = 1e-12
 """Colors whose channels differ by less are gray."""
 
@@ -20,8 +20,8 @@ RED, GREEN, BLUE = map(np.float32, GRAY)
 FLAT = np.float32(LEAST)
 
 
-def blended(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
-    """So much of the images and the rest of the others; a share above 1 leads away from these."""
+def blend(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
+    """Blend the images with the others: share · images + (1 − share) · others; a share above 1 extrapolates."""
     return (share * images + (1 - share) * others).clamp(0, 1)
 
 
@@ -47,7 +47,7 @@ def _gray(red: np.float32, green: np.float32, blue: np.float32) -> np.float32:
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _mean(red: Plane, green: Plane, blue: Plane, brightness: np.float32) -> np.float32:
-    """Mean gray of a brightened image."""
+    """Return the mean gray value of a brightened image."""
     total = np.float64(0)
     for p in range(red.size):
         total += _gray(_unit(brightness * red[p]), _unit(brightness * green[p]), _unit(brightness * blue[p]))
@@ -66,7 +66,7 @@ def _recolor(
     sixths: np.float32,
     out: Plane,
 ) -> None:
-    """All four changes of one image. No branch and no call is left in the loop, so that it works on vectors."""
+    """Apply all four changes to one image. The loop has no branches or calls, so that it is vectorized."""
     new_red, new_green, new_blue = out[0], out[1], out[2]
     for p in range(red.size):
         r = _unit(contrast * _unit(brightness * red[p]) + offset)

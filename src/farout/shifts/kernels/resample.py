@@ -1,4 +1,4 @@
-"""Images read between their pixels."""
+"""Linear interpolation of images."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def linear(images: Tensor, rows: NDArray[Any], columns: NDArray[Any]) -> Tensor:
-    """Images [..., H, W] at these rows and columns, which may lie between pixels; beyond the edges they repeat."""
+def interpolate(images: Tensor, rows: NDArray[Any], columns: NDArray[Any]) -> Tensor:
+    """Interpolate images [..., H, W] linearly at these rows and columns; edges are repeated."""
     return _along(_along(images, rows, -2), columns, -1)
 
 
@@ -27,17 +27,17 @@ def _along(images: Tensor, places: NDArray[Any], dim: int) -> Tensor:
     return first.add_(second.sub_(first).mul_(shares[:, None] if dim == -2 else shares))
 
 
-def enlarged_part(side: int, zoom: float) -> int:
-    """Length of the middle part of a side that fills the side when enlarged."""
+def enlarged_length(side: int, zoom: float) -> int:
+    """Return the length of the central part of a side that fills the side when enlarged."""
     return math.ceil(side / zoom)
 
 
-def enlarged(side: int, zoom: float) -> NDArray[Any]:
-    """Where in the middle part each of `side` enlarged pixels lies; first meets first and last meets last.
+def enlarged_coordinates(side: int, zoom: float) -> NDArray[Any]:
+    """Return the coordinates in the central part of each of `side` enlarged pixels; the ends of both coincide.
 
-    Rounding may give more pixels than the side has. Then half of the surplus is cut off in front.
+    Rounding may give more pixels than the side has; half of the surplus is then cut off at the start.
     """
-    part = enlarged_part(side, zoom)
+    part = enlarged_length(side, zoom)
     count = round(part * zoom)
     surplus = (count - side) // 2
     return np.linspace(0, part - 1, count)[surplus : surplus + side]

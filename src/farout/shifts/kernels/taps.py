@@ -1,4 +1,4 @@
-"""Weighted sums of images moved by whole pixels, compiled: products are added always in one order."""
+"""Weighted sums of images shifted by whole pixels, compiled, with a fixed order of summation."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 Places = TypeVar("Places", Array, Tensor)
 
-NOTHING = 2.0**-25
-"""A tap of less weight than this changes no float32 number near 1."""
+NEGLIGIBLE = 2.0**-25
+"""Weight below which a tap does not change a float32 number near 1."""
 
 
-def moved_sum(images: Tensor, dy: Array, dx: Array, weights: Array) -> Tensor:
-    """Σ over t of weights[t] · the image moved by t: at (y, x) it shows what was at (y + dy[t], x + dx[t]).
+def shifted_sum(images: Tensor, dy: Array, dx: Array, weights: Array) -> Tensor:
+    """Return Σ over t of weights[t] · image(y + dy[t], x + dx[t]).
 
-    `dy` and `dx` [B, T] are whole numbers, a row for each of the images [B, C, H, W]. Edges are repeated.
+    `dy` and `dx` [B, T] are integers, one row for each of the images [B, C, H, W]. Edges are repeated.
     """
-    heavy = weights >= NOTHING
+    heavy = weights >= NEGLIGIBLE
     dy, dx, weights = dy[:, heavy], dx[:, heavy], weights[heavy].astype(np.float32)
     far = max(int(np.abs(dy).max(initial=0)), int(np.abs(dx).max(initial=0)))
-    rows, columns = (repeated(side, far) for side in images.shape[2:])
+    rows, columns = (repeated_indices(side, far) for side in images.shape[2:])
     pixels = _pixels(images)
     total = np.zeros_like(pixels)
-    _add_moved(pixels, rows, columns, dy + far, dx + far, weights, total)
+    _add_shifted(pixels, rows, columns, dy + far, dx + far, weights, total)
     return torch.from_numpy(total).to(images.device)
 
 
 def correlate(images: Tensor, kernel: Array) -> Tensor:
-    """Images [B, C, H, W] filtered by a square kernel that is the same upside down and left to right.
+    """Filter images [B, C, H, W] with a square kernel that is symmetric vertically and horizontally.
 
-    Beyond the edges the image is mirrored at its outermost pixels.
+    Edges are mirrored at the outermost pixels.
     """
     reach = len(kernel) // 2
     quarter = kernel[reach:, reach:].astype(np.float32)
-    quarter[0] /= 2  # the middle row and column meet themselves when the image is folded
+    quarter[0] /= 2  # folding counts the central row and column twice
     quarter[:, 0] /= 2
-    rows, columns = (mirrored(side, reach) for side in images.shape[2:])
+    rows, columns = (mirrored_indices(side, reach) for side in images.shape[2:])
     pixels = _pixels(images)
     total = np.zeros_like(pixels)
     _add_folded(pixels, rows, columns, quarter, total)
     return torch.from_numpy(total).to(images.device)
 
 
-def repeated(side: int, far: int) -> Array:
-    """Which of `side` pixels in a line are seen at −far, …, side − 1 + far, where the outermost ones are repeated."""
+def repeated_indices(side: int, far: int) -> Array:
+    """Return the indices of the pixels at −far, …, side − 1 + far of a line whose outermost pixels are repeated."""
     return np.arange(-far, side + far).clip(0, side - 1).astype(np.uint64)
 
 
-def mirrored(side: int, far: int) -> Array:
-    """The same where the line is mirrored at the outermost pixels."""
-    return mirrored_into(np.arange(-far, side + far), side).astype(np.uint64)
+def mirrored_indices(side: int, far: int) -> Array:
+    """Return the indices of the pixels at −far, …, side − 1 + far of a line mirrored at its outermost pixels."""
+    return mirror_indices(np.arange(-far, side + far), side).astype(np.uint64)
 
 
-def mirrored_into(places: Places, side: int) -> Places:
-    """Places mirrored at the outermost pixels of a line into `range(side)`: c b a b c … ."""
+def mirror_indices(places: Places, side: int) -> Places:
+    """Return indices mirrored at the outermost pixels of a line into `range(side)`: c b a b c … ."""
     last = side - 1
     return last - abs(places % max(1, 2 * last) - last)
 
@@ -71,8 +71,10 @@ def _pixels(images: Tensor) -> Array:
 
 
 @compiled
-def _add_moved(images: Array, rows: Array, columns: Array, dy: Array, dx: Array, weights: Array, total: Array) -> None:
-    """`rows` and `columns` are places in the image; `dy` and `dx` are counted from their beginnings."""
+def _add_shifted(
+    images: Array, rows: Array, columns: Array, dy: Array, dx: Array, weights: Array, total: Array
+) -> None:
+    """Add the shifted images to `total`; `rows` and `columns` are pixel indices, which `dy` and `dx` index from 0."""
     count, channels, height, width = images.shape
     wide = np.empty((height, len(columns)), np.float32)
     for i in range(count):
@@ -88,7 +90,7 @@ def _add_moved(images: Array, rows: Array, columns: Array, dy: Array, dx: Array,
 
 @compiled
 def _add_folded(images: Array, rows: Array, columns: Array, quarter: Array, total: Array) -> None:
-    """The rows at the same distance above and below are added before they are weighted, and the columns too."""
+    """Add the filtered images to `total`; rows and columns at equal distances are added before weighting."""
     count, channels, height, _ = images.shape
     reach = len(quarter) - 1
     wide = np.empty((height, len(columns)), np.float32)
@@ -106,11 +108,11 @@ def _add_folded(images: Array, rows: Array, columns: Array, quarter: Array, tota
 
 @compiled
 def _add_pairs(both: Array, weights: Array, line: Array) -> None:
-    """To `line` add the numbers of `both` at each distance on the left and on the right, weighted."""
+    """Add to `line` the weighted values of `both` at each distance to the left and to the right."""
     reach, width = len(weights) - 1, len(line)
     for e in range(reach + 1):
         weight = weights[e]
-        if weight < NOTHING:
+        if weight < NEGLIGIBLE:
             continue
         left, right = both[reach - e : reach - e + width], both[reach + e : reach + e + width]
         for x in range(width):
@@ -119,7 +121,7 @@ def _add_pairs(both: Array, weights: Array, line: Array) -> None:
 
 @compiled
 def _widen(image: Array, columns: Array, wide: Array) -> None:
-    """Into `wide` put these columns of the image."""
+    """Copy these columns of the image to `wide`."""
     for y in range(len(image)):
         for x in range(len(columns)):
             wide[y, x] = image[y, columns[x]]

@@ -1,7 +1,7 @@
-"""Images read at other places, bilinear and compiled: the affine map and the displacements of `elastic`.
+"""Bilinear warping, compiled: the affine map and the displacements of `elastic`.
 
-The original's affine map is OpenCV's, which up to its version 4 reads images at places 1/32 pixel apart. So do we,
-for the published sets were made so; exact places, as version 5 has them, change sharp images by up to six levels.
+The original uses OpenCV's affine map, which up to version 4 rounds coordinates to 1/32 pixel. This is reproduced here,
+as in the published sets; exact coordinates, as in version 5, change sharp images by up to six levels.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from farout.shifts.kernels.compiling import compiled
 Array = NDArray[Any]
 
 BITS = 5
-"""The affine map reads 2⁵ places a pixel; its coordinates are added up with as many bits more, then rounded."""
+"""Fraction bits of the coordinates of the affine map; sums have as many bits more and are then rounded."""
 LAST, HALF, SHARE = (1 << BITS) - 1, 1 << BITS - 1, np.float32(1 / (1 << BITS))
 FARTHEST = 1 << 15 + BITS
-"""Where its places end on both sides, as in OpenCV; only a map that is nearly singular leads there."""
+"""Limit of the coordinates on both sides, as in OpenCV; only a nearly singular map reaches it."""
 
 
 def inverse_maps(moves: Array, height: int, width: int) -> Array:
-    """Where a pixel (x, y) comes from if three points move by so much: [B, 2, 3] from [B, 3, 2], both x and y.
+    """Return the inverse affine maps [B, 2, 3] for moves [B, 3, 2] (x, y) of three points.
 
-    The points p are (+, +), (+, −) and (−, −) a third of the shorter side away from the middle. With q the moved
-    ones, (x, y) = q₁ + s·(q₀ − q₁) + t·(q₂ − q₁) comes from p₁ + s·(p₀ − p₁) + t·(p₂ − p₁). A row [a, b, c] of the
-    result stands for a·x + b·y + c; a map without an inverse leads to p₁.
+    The points p are (+, +), (+, −) and (−, −) a third of the shorter side from the center. With q the moved points,
+    (x, y) = q₁ + s·(q₀ − q₁) + t·(q₂ − q₁) is read at p₁ + s·(p₀ − p₁) + t·(p₂ − p₁). A row [a, b, c] of the result
+    means a·x + b·y + c; a singular map reads p₁ everywhere.
     """
     third = max(1, min(height, width) // 3)
     right, top = width // 2 + third, height // 2 - third
     points = np.array([[right, top + 2 * third], [right, top], [right - 2 * third, top]], np.float32)
-    moved = (points + moves).astype(np.float64)  # rounded to float32 before, as in the original
+    moved = (points + moves).astype(np.float64)  # rounded to float32 first, as in the original
     (down_x, down_y), (left_x, left_y) = (moved[:, i].T - moved[:, 1].T for i in (0, 2))
     area = down_x * left_y - down_y * left_x
     scale = np.where(area == 0, 0, 2 * third / np.where(area == 0, 1, area))
@@ -45,7 +45,7 @@ def inverse_maps(moves: Array, height: int, width: int) -> Array:
 
 @compiled
 def warp(images: Array, sources: Array) -> Array:
-    """Images [B, C, H, W] read where affine maps [B, 2, 3] lead."""
+    """Return images [B, C, H, W] read at the coordinates of affine maps [B, 2, 3]."""
     out = np.empty_like(images)
     for i in range(len(images)):
         _warp_one(images[i], sources[i], out[i])
@@ -62,28 +62,28 @@ def _warp_one(image: Array, source: Array, out: Array) -> None:
         start_x = _fixed(source[0, 1] * y + source[0, 2]) + HALF
         start_y = _fixed(source[1, 1] * y + source[1, 2]) + HALF
         for x in range(width):
-            u, v = _near((start_x + steps[0, x]) >> BITS), _near((start_y + steps[1, x]) >> BITS)
+            u, v = _clamp((start_x + steps[0, x]) >> BITS), _clamp((start_y + steps[1, x]) >> BITS)
             left, right = _mirrored_at(u >> BITS, width), _mirrored_at((u >> BITS) + 1, width)
             top, bottom = _mirrored_at(v >> BITS, height), _mirrored_at((v >> BITS) + 1, height)
             share_x, share_y = SHARE * np.float32(u & LAST), SHARE * np.float32(v & LAST)
             for c in range(channels):
-                out[c, y, x] = _between(image[c], top, bottom, left, right, share_y, share_x)
+                out[c, y, x] = _interpolate(image[c], top, bottom, left, right, share_y, share_x)
 
 
 @compiled
 def _fixed(x: float) -> int:
-    """A coordinate as a whole number of its smallest parts."""
+    """Return a coordinate as a fixed-point number."""
     return int(np.rint(min(max(x, -FARTHEST), FARTHEST) * (1 << 2 * BITS)))
 
 
 @compiled
-def _near(place: int) -> int:
+def _clamp(place: int) -> int:
     return min(max(place, -FARTHEST), FARTHEST - 1)
 
 
 @compiled
 def _mirrored_at(place: int, side: int) -> int:
-    """As `mirrored_into` of taps.py, which compiled code of another file must not call: c b a b c … ."""
+    """Return an index mirrored at the outermost pixels: c b a b c … ; a copy of `mirror_indices`, see `compiled`."""
     if 0 <= place < side:
         return place
     place = abs(place) % max(1, 2 * side - 2)
@@ -92,7 +92,7 @@ def _mirrored_at(place: int, side: int) -> int:
 
 @compiled
 def _mirrored_behind(place: int, side: int) -> int:
-    """A place mirrored behind the outermost pixels into `range(side)`: b a a b … ."""
+    """Return an index mirrored behind the outermost pixels into `range(side)`: b a a b … ."""
     if 0 <= place < side:
         return place
     place = place % (2 * side)
@@ -100,8 +100,8 @@ def _mirrored_behind(place: int, side: int) -> int:
 
 
 @compiled
-def _between(image: Array, top: int, bottom: int, left: int, right: int, share_y: Any, share_x: Any) -> Any:
-    """The value between four pixels; written so that it is exact where all four are the same."""
+def _interpolate(image: Array, top: int, bottom: int, left: int, right: int, share_y: Any, share_x: Any) -> Any:
+    """Return the bilinear interpolation of four pixels, exact if all four are equal."""
     above = image[top, left] + share_x * (image[top, right] - image[top, left])
     below = image[bottom, left] + share_x * (image[bottom, right] - image[bottom, left])
     return above + share_y * (below - above)
@@ -109,20 +109,22 @@ def _between(image: Array, top: int, bottom: int, left: int, right: int, share_y
 
 @compiled
 def displace(images: Array, fields: Array, across: Array, down: Array, radius: int) -> Array:
-    """Images [B, C, H, W] read away from their pixels by as much as fields say that are smoothed first.
+    """Return images [B, C, H, W] displaced by smoothed fields.
 
-    The fields [B, W, 2 H] hold the displacements along x and, behind them, y of every column. They are multiplied
-    with the matrices `across` [W, W] and `down` [H, H], which are zero more than `radius` away from their diagonals.
+    The fields [B, W, 2 H] hold for every column the displacements along x, then along y. They are multiplied by the
+    matrices `across` [W, W] and `down` [H, H], which are zero more than `radius` from their diagonals.
     """
     out = np.empty_like(images)
     for i in range(len(images)):
-        _displace_one(images[i], mixed(down, _by_row(mixed(across, fields[i], radius)), radius), out[i])
+        _displace_one(
+            images[i], banded_product(down, _by_row(banded_product(across, fields[i], radius)), radius), out[i]
+        )
     return out
 
 
 @compiled
 def _by_row(columns: Array) -> Array:
-    """Fields [H, 2 W] from [W, 2 H]."""
+    """Return fields [H, 2 W] from [W, 2 H]."""
     width, height = len(columns), columns.shape[1] // 2
     rows = np.empty((height, 2 * width), columns.dtype)
     for y in range(height):
@@ -132,8 +134,8 @@ def _by_row(columns: Array) -> Array:
 
 
 @compiled
-def mixed(matrix: Array, rows: Array, radius: int) -> Array:
-    """matrix · rows, where the matrix is zero more than `radius` away from its diagonal."""
+def banded_product(matrix: Array, rows: Array, radius: int) -> Array:
+    """Return matrix · rows for a matrix that is zero more than `radius` from its diagonal."""
     out = np.zeros_like(rows)
     for y in range(len(rows)):
         source, last = max(0, y - radius), min(len(rows), y + radius + 1)
@@ -147,7 +149,7 @@ def mixed(matrix: Array, rows: Array, radius: int) -> Array:
 
 @compiled
 def _add_four(total: Array, weights: Array, rows: Array) -> None:
-    """As four times `_add`, for the total is read and written once."""
+    """Do `_add` for four rows; the total is read and written only once."""
     a, b, c, d = weights[0], weights[1], weights[2], weights[3]
     row_a, row_b, row_c, row_d = rows[0], rows[1], rows[2], rows[3]
     for x in range(total.size):
@@ -171,4 +173,4 @@ def _displace_one(image: Array, rows: Array, out: Array) -> None:
             left, right = _mirrored_behind(u, width), _mirrored_behind(u + 1, width)
             top, bottom = _mirrored_behind(v, height), _mirrored_behind(v + 1, height)
             for c in range(channels):
-                out[c, y, x] = _between(image[c], top, bottom, left, right, share_y, share_x)
+                out[c, y, x] = _interpolate(image[c], top, bottom, left, right, share_y, share_x)

@@ -1,4 +1,4 @@
-"""Growing zooms of an image added up, compiled."""
+"""Sum of zooms of an image, compiled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.shifts.kernels.compiling import compiled
-from farout.shifts.kernels.resample import enlarged_part
+from farout.shifts.kernels.resample import enlarged_length
 
 Array = NDArray[Any]
 
 
 def zoom_sum(images: Tensor, count: int, step: float) -> Tensor:
-    """Twice the images [B, C, H, W], and their linear zooms by the factors 1 + step, 1 + 2·step, … : count − 1."""
+    """Return twice the images [B, C, H, W] plus their count − 1 linear zooms by 1 + step, 1 + 2·step, … ."""
     height, width = images.shape[2:]
     pixels = images.float().contiguous().cpu().numpy()
     total = 2 * pixels
@@ -27,33 +27,33 @@ def zoom_sum(images: Tensor, count: int, step: float) -> Tensor:
 
 @functools.lru_cache(maxsize=64)
 def zooms(side: int, count: int, step: float) -> tuple[Array, Array]:
-    """Where each of `side` pixels in a line looks, at each zoom factor above 1: between pixel n and the next, and how
-    far from n; both [count − 1, side].
+    """Return the source coordinates of `side` pixels at each zoom factor above 1: index n, and distance from n; both
+    [count − 1, side].
 
-    The factors are those that numpy's `arange(1, …, step)` gives: where side / factor is a whole number, their last
-    bit decides on the crop.
+    The factors are those of numpy's `arange(1, …, step)`: if side / factor is an integer, their last bit decides on the
+    crop.
     """
     factors = np.arange(1, 1 + (count - 0.5) * step, step)[1:]
     seen = np.array([_seen(side, float(factor)) for factor in factors])
-    lower = seen.astype(np.uint64).clip(0, max(0, side - 2))  # compiled code is twice as fast without signs
+    lower = seen.astype(np.uint64).clip(0, max(0, side - 2))  # unsigned: twice as fast in compiled code
     return lower, (seen - lower).astype(np.float32)
 
 
 def _seen(side: int, factor: float) -> Array:
-    """The places in a line of pixels that show after a linear zoom, as by scipy.ndimage.zoom of the middle of it.
+    """Return the coordinates in a line of pixels after a linear zoom of its center by scipy.ndimage.zoom.
 
-    The zoom's first pixel is the crop's first, its last the crop's last. It may have one pixel more than the line;
-    the last one is dropped then.
+    The zoom's first pixel is the crop's first, its last the crop's last. It may have one pixel more than the line; the
+    last one is then dropped.
     """
-    # not by `enlarged`, which ends exactly on the last: scipy's steps end a bit before it at some sides, as 68 px
-    crop = enlarged_part(side, factor)
+    # unlike `enlarged_coordinates`, scipy's coordinates end just before the last pixel for some sides, such as 68 px
+    crop = enlarged_length(side, factor)
     zoomed = round(crop * factor)
     return (side - crop) // 2 + np.arange(side) * ((crop - 1) / max(1, zoomed - 1))
 
 
 @compiled
 def _add_zooms(images: Array, lower: Array, share: Array, left: Array, part: Array, total: Array) -> None:
-    """To `total` add all zooms: rows `lower` and the next mixed by `share`, columns `left` and the next by `part`."""
+    """Add all zooms to `total`: rows `lower` and the next mixed by `share`, columns `left` and the next by `part`."""
     count, channels, height, width = images.shape
     mixed = np.zeros(width + 1, np.float32)
     after = mixed[1:]

@@ -1,1 +1,1 @@
-"""What fog and frost lay over images."""
+"""Textures of fog and frost."""

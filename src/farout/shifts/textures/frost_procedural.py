@@ -1,4 +1,4 @@
-"""Procedural frost: noise with a power law, tinted, with the statistics of photographs of frost."""
+"""Procedural frost: tinted power-law noise with the statistics of photographs of frost."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Array = NDArray[Any]
 
 
 class Statistics(NamedTuple):
-    """What crops of a texture have in common at one size."""
+    """Statistics of crops of a texture at one size."""
 
     mean: Color
-    """Red, green and blue."""
+    """Mean of red, green and blue."""
     std: float
     """Standard deviation within a crop."""
     slope: float
-    """Of the spectrum: power is proportional to frequency to this power."""
+    """Slope of the spectrum: power is proportional to frequency to this power."""
 
 
 class Texture(NamedTuple):
-    """A photograph of frost in figures: as it is in crops of 32 px, of its fifth, and of 224 px."""
+    """Statistics of a photograph of frost: in crops of 32 px of the photograph scaled by a fifth, and of 224 px."""
 
     weight: float
-    """How often the published sets use it."""
+    """Fraction of the crops in the published sets."""
     small: Statistics
     large: Statistics
     correlation: float
-    """Of red and blue within a crop."""
+    """Correlation of red and blue within a crop."""
 
 
 TEXTURES = (
@@ -49,11 +49,11 @@ TEXTURES = (
 VARYING = 10.0
 """Standard deviation of the mean of a crop, in levels."""
 SMALLEST = 256
-"""Sheets have at least this side, and twice that of a crop, before they are repeated."""
+"""Minimum period of a sheet; it is also at least twice the side of a crop."""
 
 
 def statistics(texture: Texture, crop: int) -> Statistics:
-    """In crops of 32, 64 or 224 px. At 64 px photographs lie about halfway between the others, and so do we."""
+    """Return the statistics in crops of 32, 64 or 224 px; at 64 px the mean of the others, as for photographs."""
     share = {32: 0.0, 64: 0.5, 224: 1.0}[crop]
     numbers = zip(_flat(texture.small), _flat(texture.large), strict=True)
     red, green, blue, std, slope = (small + share * (large - small) for small, large in numbers)
@@ -65,28 +65,28 @@ def _flat(of: Statistics) -> tuple[float, ...]:
 
 
 @functools.lru_cache(maxsize=8)
-def procedural(height: int, width: int) -> Sheets:
-    """Sheets of frost for images of this size, always the same ones. A crop may begin anywhere, for they repeat."""
-    made = [_sheet(number, height, width) for number in range(len(TEXTURES))]
-    levels = torch.from_numpy(np.stack([sheet for sheet, _ in made]))
+def build_sheets(height: int, width: int) -> Sheets:
+    """Return the sheets of frost for images of this size, which are fixed and periodic."""
+    sheets = [_sheet(number, height, width) for number in range(len(TEXTURES))]
+    levels = torch.from_numpy(np.stack([sheet for sheet, _ in sheets]))
     return Sheets(
         levels,
-        torch.tensor(levels.shape[2:]).expand(len(made), 2),
+        torch.tensor(levels.shape[2:]).expand(len(sheets), 2),
         torch.tensor([texture.weight for texture in TEXTURES]).cumsum(0),
-        torch.tensor([varying for _, varying in made]),
+        torch.tensor([varying for _, varying in sheets]),
     )
 
 
 def _sheet(number: int, height: int, width: int) -> tuple[Array, float]:
-    """One texture [3, H, W] in whole levels, and what its crops lack in variation of their means.
+    """Return one texture [3, H, W] in integer levels, and the missing standard deviation of the means of its crops.
 
-    Red and blue are a common part minus and plus another; both have variance 1 within a crop of 32, 64 or 224 px.
+    Red and blue are a common part minus and plus another; both parts have variance 1 within a crop of 32, 64 or 224 px.
     """
     texture, crop = TEXTURES[number], nearest_size(min(height, width))
     mean, std, slope = statistics(texture, crop)
     side = max(SMALLEST, 2 ** (max(height, width, 2 * crop) - 1).bit_length())
     draws = rng.numpy_generator(0, "frost", number, side)
-    (common, varies), (other, _) = (_within(power_law(draws, side, slope), crop) for _ in range(2))
+    (common, varies), (other, _) = (_normalize_crops(power_law(draws, side, slope), crop) for _ in range(2))
     same, apart = np.sqrt((1 + texture.correlation) / 2), np.sqrt((1 - texture.correlation) / 2)
     parts = np.stack([same * common - apart * other, common, same * common + apart * other])
     levels = np.rint(np.array(mean)[:, None, None] + std * parts).astype(np.float32)
@@ -95,15 +95,15 @@ def _sheet(number: int, height: int, width: int) -> tuple[Array, float]:
 
 
 def power_law(draws: np.random.Generator, side: int, slope: float) -> Array:
-    """Noise [side, side] whose power is proportional to the frequency to the power `slope`; its borders meet."""
+    """Return periodic noise [side, side] whose power is proportional to frequency to the power `slope`."""
     frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side))
     frequency[0, 0] = np.inf
     spectrum = np.fft.rfft2(draws.standard_normal((side, side))) * frequency ** (slope / 2)
     return np.fft.irfft2(spectrum, (side, side))
 
 
-def _within(noise: Array, crop: int) -> tuple[Array, float]:
-    """The noise scaled to variance 1 within crops of this side, on average, and how much their means then vary."""
+def _normalize_crops(noise: Array, crop: int) -> tuple[Array, float]:
+    """Return the noise scaled to mean variance 1 within crops of this side, and the deviation of their means."""
     means = ndimage.uniform_filter(noise, crop, mode="wrap")
     scale = 1 / np.sqrt(noise.var() - means.var())
     return noise * scale, float(means.std() * scale)

@@ -1,4 +1,4 @@
-"""Sheets of frost that crops are cut from."""
+"""Sheets of frost, from which crops are cut."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sheets:
-    """Textures of the same or of different sizes, each in the upper left corner of its sheet."""
+    """Batch of textures, possibly of different sizes, each in the upper left corner of its sheet."""
 
     levels: Tensor  # float32 [K, 3, H, W]: RGB from 0 to 255
     sizes: Tensor  # [K, 2]: height and width
-    ends: Tensor  # [K]: the share of crops that are cut from this texture or from one before it
-    varying: Tensor  # [K]: standard deviation, in levels, of what is added to a whole crop
+    ends: Tensor  # [K]: cumulative fraction of crops per texture
+    varying: Tensor  # [K]: standard deviation, in levels, of the offset of a crop
 
     def cut(self, height: int, width: int, place: Tensor, brightness: Tensor) -> Tensor:
-        """One crop per image, [B, 3, height, width] in whole levels from 0 to 255.
+        """Return one crop per image, [B, 3, height, width] in integer levels from 0 to 255.
 
-        `place` [B, 3] from 0 to 1 says which texture and where in it, top and left; `brightness` [B] is normal noise.
+        `place` [B, 3] from 0 to 1 selects texture, top and left; `brightness` [B] is normal noise.
         """
         which = (place[:, :1] >= self.ends[:-1]).sum(1)
         last = self.sizes[which] - torch.tensor([height, width], device=place.device)
@@ -32,6 +32,6 @@ class Sheets:
 
 
 @functools.lru_cache(maxsize=4)
-def on_device(sheets: Sheets, device: torch.device) -> Sheets:
-    """The same on another device, where they stay for the next batch."""
+def to_device(sheets: Sheets, device: torch.device) -> Sheets:
+    """Return the sheets on another device; cached for the next batch."""
     return Sheets(*(getattr(sheets, field.name).to(device) for field in dataclasses.fields(sheets)))

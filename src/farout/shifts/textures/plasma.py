@@ -1,4 +1,4 @@
-"""Plasma: fractal maps of heights, compiled."""
+"""Plasma: fractal height maps, compiled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUARTER = np.float32(0.25)
 
 @compiled
 def plasma(noise: Array, decay: float) -> Array:
-    """Maps [B, side, side] from 0 to 1 by the diamond-square algorithm, borders joined to the opposite ones.
+    """Return periodic maps [B, side, side] from 0 to 1 by the diamond-square algorithm.
 
-    `noise` [B, side² − 1] in (−1, 1) holds what is added to the middles, from the coarsest level to the finest. Its
-    weight is the square of a number that is divided by `decay` from level to level, as in the original.
+    `noise` [B, side² − 1] in (−1, 1) is added to the midpoints, from the coarsest level to the finest. Its weight is
+    divided by `decay`² from level to level, as in the original.
     """
     side = int(np.sqrt(noise.shape[1] + 1))
     maps = np.zeros((len(noise), side, side), np.float32)
@@ -34,10 +34,10 @@ def plasma(noise: Array, decay: float) -> Array:
 
 @compiled
 def _refine(heights: Array, step: int, noise: Array, used: int, weight: np.float32) -> int:
-    """Give a height to the points halfway between those `step` apart, and say how much noise is used up.
+    """Compute the heights halfway between points `step` apart; return the number of noise values used so far.
 
-    Each is the mean of four neighbors and some noise: first the middles of all squares, from their corners, then the
-    middles of edges, from the two corners and the two middles around them.
+    Each is the mean of four neighbors plus noise: first the centers of all squares, from their corners, then the
+    centers of edges, from the two corners and the two centers around them.
     """
     side, half = len(heights), step // 2
     for y in range(half, side, step):
@@ -55,14 +55,14 @@ def _refine(heights: Array, step: int, noise: Array, used: int, weight: np.float
 
 @compiled
 def _pair(heights: Array, y: int, x: int, down: int, right: int) -> Any:
-    """Sum of the heights so far before and behind a point."""
+    """Return the sum of the heights at equal distances before and after a point."""
     last = len(heights) - 1
     return heights[y - down & last, x - right & last] + heights[y + down & last, x + right & last]
 
 
 @compiled
 def _spread(heights: Array) -> None:
-    """Move and scale the heights so that they run from 0 to 1."""
+    """Scale the heights to the range from 0 to 1."""
     low, high = heights.min(), heights.max()
     for y in range(len(heights)):
         for x in range(len(heights)):

@@ -134,7 +134,7 @@ class LookJob(SingleJob[LookCell]):
         inliers = self._seen("val")
         if "outliers" in self.images:
             outliers = self._seen("outliers")
-            self.detector.supervise(_rows(inliers, rng.some(len(inliers), len(outliers))), outliers)
+            self.detector.supervise(_rows(inliers, rng.subset_indices(len(inliers), len(outliers))), outliers)
         device = self.network.device
         self.detector.state = {key: value.to(device) for key, value in self.detector.state.items()}
         with torch.inference_mode():

@@ -15,7 +15,7 @@ from farout.data import load
 from farout.data.arrays import OUTLIER
 from farout.data.matched import match
 from farout.data.shifted import Shifted
-from farout.data.splits import divide
+from farout.data.splits import select_split
 from farout.study.spec import DataSpec
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class SomeImages(DerivedImages):
     count: int
 
     def derive(self, images: ImageSet) -> ImageSet:
-        return images if len(images) <= self.count else images.subset(rng.some(len(images), self.count))
+        return images if len(images) <= self.count else images.subset(rng.subset_indices(len(images), self.count))
 
 
 def some(images: ImageSource, count: int | None) -> ImageSource:
@@ -167,7 +167,7 @@ class CutImages(DerivedImages):
     validation: bool
 
     def derive(self, images: ImageSet) -> ImageSet:
-        return divide(images, "val" if self.validation else "train")
+        return select_split(images, "val" if self.validation else "train")
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class BalancedImages(DerivedImages):
         if len(images) <= self.count:
             return images
         labels = np.zeros(len(images), np.int64) if images.labels is None else images.labels
-        return images.subset(rng.balanced(2 * labels + images.attributes.get(OUTLIER, 0), self.count))
+        return images.subset(rng.balanced_indices(2 * labels + images.attributes.get(OUTLIER, 0), self.count))
 
 
 @dataclass(frozen=True)
