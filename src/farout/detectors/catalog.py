@@ -1,4 +1,4 @@
-"""The detectors by name."""
+"""Registry of the detectors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ D = TypeVar("D", bound=type[PostHoc] | type[Detector])
 
 
 def register(cls: D) -> D:
-    """Class decorator: make a detector known under its `name`, so that studies and the command line find it."""
+    """Class decorator: register a detector under its `name`, so that studies and the command line find it."""
     catalog.register(cls.name)(cls)
     return cls
