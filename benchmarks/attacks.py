@@ -21,7 +21,7 @@ from torch import Tensor
 
 import farout
 from farout import attacks, rng
-from farout.attacks import Attack, Victim
+from farout.attacks import Attack, Target
 from farout.networks.network import Network
 
 BATCH = 50
@@ -74,8 +74,8 @@ def ours(attack: Attack) -> Run:
 
     def run(on: Case) -> Tensor:
         rngs = [rng.generator(0, "benchmark", index) for index in range(BATCH)]
-        victim = Victim(on.network)
-        return torch.cat([attack.run(victim, images, labels, rngs[: len(images)]) for images, labels in on.batches])
+        target = Target(on.network)
+        return torch.cat([attack.run(target, images, labels, rngs[: len(images)]) for images, labels in on.batches])
 
     return run
 

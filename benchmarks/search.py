@@ -18,7 +18,7 @@ from torch import Tensor
 import farout
 from benchmarks.peers import drawn
 from farout import search, variations
-from farout.api.arguments import opponent
+from farout.api.arguments import build_target
 from farout.networks.network import Network
 from farout.search.objective import objective
 from farout.search.walk import walk
@@ -48,8 +48,8 @@ def bare(network: Network, base: Tensor, rounds: int) -> Callable[[], None]:
 def searching(network: Network, base: Tensor, steps: int, variation: str) -> Callable[[], None]:
     """Chains of Metropolis–Hastings against the softmax's maximum, one per image."""
     varied = variations.create(variation).suited(tuple(base.shape[1:]))
-    foe = opponent(farout.Panel(network, ["msp"])["msp"])
-    score = objective(varied, base, foe.score, foe.name)
+    target = build_target(farout.Panel(network, ["msp"])["msp"])
+    score = objective(varied, base, target.score, target.name)
 
     def run() -> None:
         for _ in walk(search.create("mh"), varied.space, score, len(base), steps, seed=0):

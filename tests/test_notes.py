@@ -34,7 +34,7 @@ def pictures(seed: int, count: int, name: str, low: float = 0.0) -> ImageSet:
 
 TRAIN, VAL, TEST = pictures(0, 90, "train"), pictures(1, 60, "val"), pictures(2, 50, "test")
 TUNED_ON, NEW = pictures(3, 40, "<seen>", 0.5), pictures(4, 30, "new", 0.5)
-RECORD = "chosen among 2 by AUROC on val against <seen>, 60 + 40 images"
+RECORD = "selected among 2 by AUROC on val against <seen>, 60 + 40 images"
 
 
 @pytest.fixture

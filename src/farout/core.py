@@ -196,7 +196,7 @@ class PostHoc(Component, ABC):
         """
         return frozenset({"logits"})
 
-    def check_fit(self, total: int, labelled: bool) -> None:
+    def check_fit(self, total: int, labeled: bool) -> None:
         """An error where `fit` cannot work on so many images; called before they pass the network."""
 
     def check_network(self, activations: Activations) -> None:
@@ -212,11 +212,11 @@ class PostHoc(Component, ABC):
 
     @property
     def perturbs(self) -> bool:
-        """Does it look at other images than the given ones? Then `score` reads what `look` sees; `fit` never does."""
+        """True if it perturbs images: then `score` gets the activations of `perturbed_pass`; `fit` never does."""
         return False
 
-    def look(self, network: Network, images: Tensor) -> Activations:
-        """What it reads of the images, by passes of its own; called with the network evaluating."""
+    def perturbed_pass(self, network: Network, images: Tensor) -> Activations:
+        """Return the activations of its own passes over perturbed images; the network is in evaluation mode."""
         activations: Activations = network(images, needs=self.needs)
         return activations
 

@@ -22,7 +22,7 @@ def test_adapters_are_listed_with_a_line_each() -> None:
     assert answer.exit_code == 0
     lines = [line.split(maxsplit=1) for line in answer.output.splitlines() if not line.startswith(" ")]
     assert [name for name, _ in lines] == ["estimator", "function", "http", "onnx"]
-    assert "A function of yours: images in, one score per image out." in answer.output
+    assert "Detector from a function: images in, one score per image out." in answer.output
 
 
 def test_a_function_is_checked_where_it_stands(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_a_study_runs_code_only_if_its_file_is_named(tmp_path: Path) -> None:
 
 def test_an_adapter_alone_is_nothing_to_check() -> None:
     answer = CliRunner().invoke(app, ["check", "onnx"])
-    assert "onnx is an adapter; make a detector with it in a file" in str(answer.exception)
+    assert "onnx is an adapter; create a detector with it in a file" in str(answer.exception)

@@ -276,8 +276,8 @@ def test_stress_takes_a_function_a_method_and_a_partial() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (nn.Linear(2, 1), "a farout.Panel, got Linear; a function of images is taken too"),
-        (Owner, re.escape("got the class Owner; make one: Owner(…)")),
+        (nn.Linear(2, 1), "a farout.Panel, got Linear; a function of images works too"),
+        (Owner, re.escape("got the class Owner; create one: Owner(…)")),
         ("msp", "got str"),
     ],
 )

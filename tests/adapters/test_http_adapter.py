@@ -307,7 +307,7 @@ def test_identity_is_address_and_version() -> None:
         ("http://", "name a host"),
         ("http://host/a b", "must start with"),
         ("http://host/\r\nX: y", "must start with"),
-        ("http://host:port/", "url is no address"),
+        ("http://host:port/", "url is not an address"),
         ("https://me:hush@host/", "must not hold a user name or password"),
     ],
 )
@@ -327,7 +327,7 @@ def test_addresses_that_are_refused(url: str, message: str) -> None:
         ("timeout", float("nan"), "timeout must be a number of seconds"),
         ("timeout", "3", "timeout must be a number of seconds"),
         ("retries", -1, "retries must be a whole number"),
-        ("headers", {"A B": "c"}, "'A B' is no name of a header"),
+        ("headers", {"A B": "c"}, "'A B' is not a valid header name"),
         ("headers", {"A": 3}, "the value of header A must be text"),
         ("headers", {"A": "sesame $"}, "the value of header A must be text"),
         ("headers", {"A": "sesame ${HOME}"}, "reads the environment variable HOME; .* call it FAROUT_HOME"),

@@ -195,7 +195,7 @@ def test_what_is_cut_off_or_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.onnx")
     for name in ("pipe.onnx", "."):
         with pytest.raises(
-            ValueError, match=r"cannot read the ONNX file .*: it is a folder or a device, no regular file"
+            ValueError, match=r"cannot read the ONNX file .*: it is a folder or a device, not a regular file"
         ):
             ONNX(tmp_path / name)
     with pytest.raises(ValueError, match=r"mean.onnx takes images \[\?, 3, 8, 8\], got \[3, 8, 8\]"):

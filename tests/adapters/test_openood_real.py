@@ -157,7 +157,7 @@ def their_scores(postprocessor: Any, name: str, network: farout.Network, train: 
         net = getattr(importlib.import_module(f"openood.networks.{file}"), wrapper)(net)
     assert train.labels is not None
     inliers = loader(torch.cat(list(train)), train.labels)
-    with farout.adapters.libraries.drawing_from(0), cuda_on("cpu"):  # type: ignore[attr-defined]
+    with farout.adapters.libraries.seed_global_rngs(0), cuda_on("cpu"):  # type: ignore[attr-defined]
         postprocessor.setup(net.eval(), {"train": inliers, "val": inliers, "test": inliers}, {})
         if name.startswith("adascale"):
             postprocessor.set_hyperparam(postprocessor.get_hyperparam())

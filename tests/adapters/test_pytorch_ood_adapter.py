@@ -102,7 +102,7 @@ def test_scores_are_theirs_on_normalised_images(network: farout.Network) -> None
 def test_what_its_model_takes_must_be_said(network: farout.Network) -> None:
     for kind in (Energy, Nearest):
         with pytest.raises(
-            TypeError, match=rf"say what {kind.__name__}'s model takes: normalize=network .*normalize=None"
+            TypeError, match=rf"normalize= is required for {kind.__name__}: normalize=network .*normalize=None"
         ):
             PytorchOOD(kind(network.module))
 
@@ -194,14 +194,14 @@ def test_identity(network: farout.Network) -> None:
 
 
 def test_what_is_refused(network: farout.Network) -> None:
-    with pytest.raises(TypeError, match=r"expected a detector of pytorch-ood.* got the class Energy"):
+    with pytest.raises(TypeError, match=r"expected a detector object of pytorch-ood.* got the class Energy"):
         PytorchOOD(Energy)
-    with pytest.raises(TypeError, match=r"made with its model, got ResNet"):
+    with pytest.raises(TypeError, match=r"expected a detector object .*got ResNet"):
         PytorchOOD(network.module)
     with pytest.raises(TypeError, match=r"normalize: expected a farout.Network, a function or None, got float"):
         PytorchOOD(Energy(network.module), normalize=0.5)  # type: ignore[arg-type]
     unlabelled = farout.load("noise", limit=10)
-    with pytest.raises(ValueError, match="fits on labelled images, and 'noise' has no labels"):
+    with pytest.raises(ValueError, match="fits on labeled images, and 'noise' has no labels"):
         PytorchOOD(Nearest(network.module), normalize=None).fit(unlabelled)
 
 

@@ -124,13 +124,13 @@ FAULTS = [
     (WrongShapeOnce, "gives one real score per image", r"shape \(24, 1\) for 24 images, expected \(24,\)"),
     (NotFinite, "gives finite scores", r"\d+ of 24 scores are NaN or infinite"),
     (Infinite, "gives finite scores", r"\d+ of 24 scores are NaN or infinite"),
-    (Forgetful, "gives the same images the same scores", "scoring the same images twice moves scores by up to 1 "),
-    (BatchOfFive, "scores an image alike in any batch", "in batches of 5 and all at once moves scores by up to 1 "),
-    (FirstImage, "scores an image alike in any order", "another order moves scores by up to 1 "),
-    (Lonely, "takes a batch of one", "a batch of one moves scores by up to 1 "),
+    (Forgetful, "gives the same images the same scores", "scoring the same images twice changes scores by up to 1 "),
+    (BatchOfFive, "scores an image alike in any batch", "in batches of 5 and all at once changes scores by up to 1 "),
+    (FirstImage, "scores an image alike in any order", "another order changes scores by up to 1 "),
+    (Lonely, "takes a batch of one", "a batch of one changes scores by up to 1 "),
     (Peeking, "takes an empty batch", "IndexError"),
-    (InPlace, "does not change its input", r"score\(\) changed the images it was given; work on a copy"),
-    (WarmStart, "is the same after a second fit", "fitting a second time on the same images moves scores by up to 0"),
+    (InPlace, "does not change its input", r"score\(\) changed its input images; work on a copy"),
+    (WarmStart, "is the same after a second fit", "fitting a second time on the same images changes scores by up to 0"),
     (Unfitted, "says so when it is not fitted", r"scoring before fit\(\) gave scores; raise farout.NotFitted"),
     (UnclearUnfitted, "says so when it is not fitted", r"raised TypeError.*raise farout.NotFitted instead"),
 ]
@@ -176,7 +176,7 @@ def test_scores_that_turn_nan_in_small_batches_are_found_out() -> None:
             scores = super().score(images)
             return scores / (0.0 if len(scores) == 1 else 1.0)
 
-    assert problems(Spread) == {"takes a batch of one": "a batch of one turns scores finite or not: 24 and 23"}
+    assert problems(Spread) == {"takes a batch of one": "a batch of one changes the number of finite scores: 24 and 23"}
 
 
 @pytest.mark.parametrize("name", detectors.names())

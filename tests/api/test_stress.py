@@ -235,7 +235,7 @@ def test_an_unfitted_panel_without_anything_to_fit_on(panel: farout.Panel) -> No
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ((Bright, INLIERS), TypeError, "expected a detector, got the class Bright; make one: Bright"),
+        ((Bright, INLIERS), TypeError, "expected a detector, got the class Bright; create one: Bright"),
         ((nn.Flatten(), INLIERS), TypeError, "expected a farout.Detector or a farout.Panel, got Flatten"),
         (("msp", INLIERS), TypeError, "expected a farout.Detector or a farout.Panel, got str"),
         ((Bright(), np.zeros((5, 8, 8))), ValueError, r"expected images \[B, C, H, W\] .* got shape \(5, 8, 8\)"),

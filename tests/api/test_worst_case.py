@@ -290,7 +290,7 @@ def whole() -> farout.Found:
 
 def test_an_interrupt_keeps_the_steps_that_were_taken(whole: farout.Found) -> None:
     with pytest.warns(
-        UserWarning, match="256 of 300 chains were begun, the last 256 of them took 5 of 10 steps"
+        UserWarning, match="256 of 300 chains were started, the last 256 of them took 5 of 10 steps"
     ) as told:
         found = interrupted_after(4 * (1 + 5) + 2)
     assert told[0].filename == __file__
@@ -302,14 +302,14 @@ def test_an_interrupt_keeps_the_steps_that_were_taken(whole: farout.Found) -> No
 
 
 def test_an_interrupt_in_the_second_chunk_keeps_all_of_the_first(whole: farout.Found) -> None:
-    with pytest.warns(UserWarning, match="300 of 300 chains were begun, the last 44 of them took 3 of 10 steps"):
+    with pytest.warns(UserWarning, match="300 of 300 chains were started, the last 44 of them took 3 of 10 steps"):
         found = interrupted_after(4 * 11 + 1 + 3)
     assert np.array_equal(found.scores[:256], whole.scores[:256])
     assert np.array_equal(found.scores[256:], whole.trace[256:, 3])
 
 
 def test_an_interrupt_before_chains_begin_leaves_them_out(whole: farout.Found) -> None:
-    with pytest.warns(UserWarning, match="256 of 300 chains were begun$"):
+    with pytest.warns(UserWarning, match="256 of 300 chains were started$"):
         found = interrupted_after(4 * 11)
     assert np.array_equal(found.trace, whole.trace[:256])
 

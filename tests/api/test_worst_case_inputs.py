@@ -187,20 +187,20 @@ class Merging(Dimmer):
 HOLED = images(2).clone()
 HOLED[0, 0, 0, 0] = float("nan")
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "several": ({"detector": panel("msp", "ebo")}, ValueError, r"panel of 2; choose: panel\['msp'\], panel\['ebo'\]"),
-    "class": ({"detector": Brightness}, TypeError, r"got the class Brightness; make one: Brightness\(…\)"),
+    "several": ({"detector": panel("msp", "ebo")}, ValueError, r"panel of 2; select one: panel\['msp'\], "),
+    "class": ({"detector": Brightness}, TypeError, r"got the class Brightness; create one: Brightness\(…\)"),
     "name": ({"detector": "msp"}, TypeError, r"got 'msp'; take a member of a panel: .*\['msp'\]\)"),
     "post-hoc": ({"detector": detectors.create("msp")}, TypeError, r"got MSP; take a member of a panel"),
     "network": ({"detector": panel("msp").network}, TypeError, "got Network; take a member of a panel: .*'msp'"),
     "estimator": ({"detector": IsolationForest()}, TypeError, "got IsolationForest; write a function that calls it"),
     "number": ({"detector": 3}, TypeError, "got int$"),
-    "nan": ({"detector": nan}, farout.NonFiniteScores, "nan gave 256 NaN .* on what Dimmer decodes to"),
+    "nan": ({"detector": nan}, farout.NonFiniteScores, "nan gave 256 NaN .* on data decoded by Dimmer"),
     "count": ({"detector": too_few}, ValueError, r"too_few .*returned scores of shape \(63,\) for 64"),
     "variation": ({"variation": "colour"}, ValueError, "unknown variation 'colour'. Did you mean 'color'?"),
-    "variation class": ({"variation": Dimmer}, TypeError, r"got the class Dimmer; make one: Dimmer\(…\)"),
+    "variation class": ({"variation": Dimmer}, TypeError, r"got the class Dimmer; create one: Dimmer\(…\)"),
     "variation type": ({"variation": 3}, TypeError, "variation: expected a name or a Variation object, got int"),
     "search": ({"method": "mhh"}, ValueError, "unknown search 'mhh'. Did you mean 'mh'?"),
-    "search class": ({"method": MetropolisHastings}, TypeError, r"make one: MetropolisHastings\(…\)"),
+    "search class": ({"method": MetropolisHastings}, TypeError, r"create one: MetropolisHastings\(…\)"),
     "steps": ({"steps": 0}, ValueError, "steps must be a whole number of at least 1, got 0"),
     "seed": ({"seed": "a"}, TypeError, "a seed must be a whole number, got 'a'"),
     "device": ({"device": "gpu"}, ValueError, "cannot run on device 'gpu': "),
@@ -211,8 +211,8 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "base name": ({"base": "shaeps"}, ValueError, "unknown data set 'shaeps'. Did you mean 'shapes'"),
     "base object": ({"base": object()}, TypeError, "base: expected images or other data .* got object"),
     "one number": ({"base": 0.5}, ValueError, r"base: expected data \[N, ...\], got a single number"),
-    "chains": ({"base": 5}, TypeError, "Dimmer varies a base: give images or other data, got the number 5"),
-    "no base": ({"variation": Latent(), "base": images(3)}, TypeError, "Latent varies no base: give the number"),
+    "chains": ({"base": 5}, TypeError, "Dimmer needs a base: give images or other data, got the number 5"),
+    "no base": ({"variation": Latent(), "base": images(3)}, TypeError, "Latent has no base: give the number"),
     "no chains": ({"variation": Latent(), "base": 0}, ValueError, "at least one chain, got 0"),
     "range": ({"variation": "color", "base": 255 * images(2)}, ValueError, r"in \[0, 1\], got values from 0 to 255"),
     "one image": ({"variation": "color", "base": images(1)[0]}, ValueError, r"data of shape \(8, 8\)"),
@@ -221,7 +221,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "inliers alike": ({"inliers": torch.ones(9, 3, 8, 8)}, ValueError, "gives all 9 inliers the score 1, so"),
     "inliers nan": ({"detector": nan, "inliers": images(9)}, farout.NonFiniteScores, "gave 9 NaN .* on the inliers"),
     "no tensor": ({"variation": Arrays()}, TypeError, "Arrays.decode must return a tensor, got ndarray"),
-    "rows": ({"variation": Merging()}, ValueError, "Merging.decode made 1 rows of 64 latents"),
+    "rows": ({"variation": Merging()}, ValueError, "Merging.decode returned 1 rows for 64 latents"),
 }  # fmt: skip
 
 

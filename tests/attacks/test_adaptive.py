@@ -16,7 +16,7 @@ from farout import Detector, ImageSet, Network, Panel
 from farout.attacks.adaptive import AdaptivePGD
 from farout.attacks.pgd import PGD
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.detectors import KNN
 from farout.metrics import auroc
 
@@ -62,7 +62,7 @@ def test_a_linear_score_leads_to_the_corner(random_start: bool) -> None:
     images, weight = draw(5, 3, 8, 8), normal(3, 8, 8)
     corner = (images - EPSILON * weight.sign()).clamp(0, 1)
     found = ScorePGD(random_start=random_start).run(
-        Victim(None, linear(weight)), images, torch.zeros(5).long(), generators(5)
+        Target(None, linear(weight)), images, torch.zeros(5).long(), generators(5)
     )
     assert torch.allclose(found, corner, atol=1e-7)
 
@@ -72,7 +72,7 @@ def test_a_gaussian_distance_leads_to_the_nearest_point_of_the_box() -> None:
     center = (images[0] + center.sub(0.5) / 5).clamp(0, 1)
     detector = Scored(lambda batch: ((batch.double() - center) / widths).square().flatten(1).sum(1))
     nearest = center.clamp((images - EPSILON).clamp(min=0), (images + EPSILON).clamp(max=1))
-    found = ScorePGD().run(Victim(None, detector), images, torch.zeros(4).long(), generators(4))
+    found = ScorePGD().run(Target(None, detector), images, torch.zeros(4).long(), generators(4))
     assert ((nearest[0] - center).abs() < 1e-6).float().mean() > 0.2  # some of it lies within the box
     assert (found - nearest).abs().max() < EPSILON / 20
     assert (found - nearest).abs().mean() < EPSILON / 200
@@ -88,7 +88,7 @@ def test_the_lowest_state_is_kept_and_not_the_last() -> None:
         return found
 
     attack = ScorePGD(steps=12)
-    found = attack.run(Victim(None, Scored(wavy)), images, torch.zeros(3).long(), generators(3))
+    found = attack.run(Target(None, Scored(wavy)), images, torch.zeros(3).long(), generators(3))
     states = [one for one in seen if len(one[0]) == 3]
     assert len(states) == 13
     scores = torch.stack([score for _, score in states])
@@ -105,7 +105,7 @@ def test_misclassified_at_the_least_score_where_the_two_share_no_pixels() -> Non
     network = linear_classifier(torch.stack([contrast.flatten(), -contrast.flatten()]), torch.zeros(2))
     labels = network(images).logits.argmax(1)
     epsilon = 0.25
-    found = AdaptivePGD(epsilon=epsilon).run(Victim(network, linear(score)), images, labels, generators(4))
+    found = AdaptivePGD(epsilon=epsilon).run(Target(network, linear(score)), images, labels, generators(4))
     reachable = (contrast * images).flatten(1).sum(1).abs() < epsilon * contrast.abs().sum()
     assert reachable.all()
     assert (network(found).logits.argmax(1) != labels).all()
@@ -120,8 +120,8 @@ def test_misclassified_near_the_optimum_of_the_linear_program() -> None:
     score = -0.6 * toward + normal(3, 4, 4, seed=2)
     network = linear_classifier(torch.stack([contrast.flatten(), -contrast.flatten()]), torch.zeros(2))
     labels = network(images).logits.argmax(1)
-    victim, epsilon = Victim(network, linear(score)), 0.1
-    found = AdaptivePGD(epsilon=epsilon).run(victim, images, labels, generators(6))
+    target, epsilon = Target(network, linear(score)), 0.1
+    found = AdaptivePGD(epsilon=epsilon).run(target, images, labels, generators(6))
     for image, label, changed in zip(images.flatten(1), labels, found, strict=True):
         side = contrast.flatten().numpy() * (1 if label == 0 else -1)
         bounds = [(value - epsilon, value + epsilon) for value in image.tolist()]
@@ -143,8 +143,8 @@ def test_where_a_score_has_no_gradient_steps_go_on_against_the_classifier() -> N
         states.append(batch.detach().clone())
         return 0 * batch.double().sum((1, 2, 3))
 
-    found = AdaptivePGD(steps=30, epsilon=0.1).run(Victim(network, Scored(constant)), images, labels, generators(8))
-    by_pgd = PGD(steps=30, step=0.02, epsilon=0.1).run(Victim(network), images, labels, generators(8))
+    found = AdaptivePGD(steps=30, epsilon=0.1).run(Target(network, Scored(constant)), images, labels, generators(8))
+    by_pgd = PGD(steps=30, step=0.02, epsilon=0.1).run(Target(network), images, labels, generators(8))
     margins = torch.stack([_margin(network, state, labels) for state in states if len(state) == 8])
     clean, other = _margin(network, images, labels), _margin(network, by_pgd, labels)
     assert (clean > 0).all()
@@ -221,9 +221,9 @@ def test_adaptive_images_look_more_normal_than_those_of_pgd(name: str) -> None:
     right = network(images).logits.argmax(1) == labels
     images, labels = images[right], labels[right]
     assert len(images) > 30
-    plain = PGD(epsilon=0.15).run(Victim(network), images, labels, generators(len(images)))
-    victim = Victim(network, panel.detectors[name])
-    adaptive = AdaptivePGD(epsilon=0.15, steps=60).run(victim, images, labels, generators(len(images)))
+    plain = PGD(epsilon=0.15).run(Target(network), images, labels, generators(len(images)))
+    target = Target(network, panel.detectors[name])
+    adaptive = AdaptivePGD(epsilon=0.15, steps=60).run(target, images, labels, generators(len(images)))
     for found in (plain, adaptive):
         assert (network(found).logits.argmax(1) != labels).float().mean() > 0.95
     assert ((adaptive - images).abs() <= 0.15 + 1e-6).all()
@@ -240,9 +240,9 @@ def test_adaptive_images_look_more_normal_than_those_of_pgd(name: str) -> None:
 def test_what_becomes_of_an_image_does_not_depend_on_its_batch(kind: Any, black: bool) -> None:
     panel, (images, labels) = fitted(), examples(4, 7)
     detector = Scored(lambda batch: panel["mds"].score(batch).numpy()) if black else panel.detectors["mds"]
-    victim, attack = Victim(panel.network, detector), kind(steps=5 if black else 15, queries=4)
-    together = attack.run(victim, images, labels, generators(4))
-    alone = [attack.run(victim, images[i : i + 1], labels[i : i + 1], [generators(4)[i]]) for i in (3, 1)]
+    target, attack = Target(panel.network, detector), kind(steps=5 if black else 15, queries=4)
+    together = attack.run(target, images, labels, generators(4))
+    alone = [attack.run(target, images[i : i + 1], labels[i : i + 1], [generators(4)[i]]) for i in (3, 1)]
     assert (together - images).abs().amax((1, 2, 3)).min() > 0
     assert torch.allclose(together[[3, 1]], torch.cat(alone), atol=1e-5)
 
@@ -254,7 +254,7 @@ def test_settings_that_make_no_sense_and_no_images_at_all() -> None:
         AdaptivePGD(epsilon=-0.1)
     with pytest.raises(ValueError, match="reach must be positive"):
         AdaptivePGD(reach=0)
-    victim, none = Victim(fitted().network, fitted().detectors["msp"]), torch.zeros(0, 3, 8, 8)
-    assert AdaptivePGD().run(victim, none, torch.zeros(0).long(), []).shape == none.shape
-    with pytest.raises(ValueError, match="none was given"):
-        AdaptivePGD(steps=1).run(Victim(fitted().network), *examples(2, 0), generators(2))
+    target, none = Target(fitted().network, fitted().detectors["msp"]), torch.zeros(0, 3, 8, 8)
+    assert AdaptivePGD().run(target, none, torch.zeros(0).long(), []).shape == none.shape
+    with pytest.raises(ValueError, match="needs a detector"):
+        AdaptivePGD(steps=1).run(Target(fitted().network), *examples(2, 0), generators(2))

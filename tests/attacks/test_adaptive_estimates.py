@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from farout import Detector, Network
 from farout.attacks.adaptive import AdaptivePGD
-from farout.attacks.estimates import Sight, estimate, has_gradient
+from farout.attacks.estimates import DifferentiableTarget, estimate_gradient, has_gradient
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 
 SHAPE = (3, 4, 4)
 PIXELS = 48
@@ -74,7 +74,7 @@ def quadratic_slope(images: Tensor) -> Tensor:
 def test_estimates_are_unbiased_with_the_variance_of_gaussian_directions(function: Any, slope: Any) -> None:
     """g = mean of (w·u)u over n pairs has the mean w and the covariance (|w|² I + w wᵀ) / n."""
     images, pairs = draw(200), 40
-    errors = (estimate(function, images, generators(200), pairs=pairs, reach=1e-3) - slope(images)).flatten(1)
+    errors = (estimate_gradient(function, images, generators(200), pairs=pairs, reach=1e-3) - slope(images)).flatten(1)
     squares = slope(images).flatten(1).square()
     variances = (squares.sum(1, keepdim=True) + squares) / pairs
     spread = (errors.square().sum(1) / variances.sum(1)).mean()
@@ -92,7 +92,7 @@ def test_queries_stay_within_pixels_and_signs_are_kept_at_the_faces() -> None:
         return linear(images)
 
     images = torch.cat([torch.zeros(1, *SHAPE), torch.ones(1, *SHAPE)])
-    found = estimate(watched, images, generators(2), pairs=2000, reach=0.05)
+    found = estimate_gradient(watched, images, generators(2), pairs=2000, reach=0.05)
     assert len(asked) == 4000
     assert min(float(some.min()) for some in asked) == 0
     assert max(float(some.max()) for some in asked) == 1
@@ -114,19 +114,21 @@ def test_what_has_a_gradient_is_told_from_what_has_none() -> None:
 
 def test_scores_keep_their_values_and_get_the_estimate_for_a_gradient() -> None:
     images = draw(3).requires_grad_()
-    sight = Sight.of(Victim(None, Scored(by_numpy)), images, generators(3), queries=20, reach=1e-3)
-    assert sight.estimated
-    scores = sight.score(images)
+    differentiable = DifferentiableTarget.of(
+        Target(None, Scored(by_numpy)), images, generators(3), queries=20, reach=1e-3
+    )
+    assert differentiable.estimated
+    scores = differentiable.score(images)
     assert torch.equal(scores.detach(), torch.from_numpy(by_numpy(images.detach())))
     (found,) = torch.autograd.grad((2 * scores).sum(), images)
-    expected = 2 * estimate(linear, images.detach(), generators(3), pairs=10, reach=1e-3)
+    expected = 2 * estimate_gradient(linear, images.detach(), generators(3), pairs=10, reach=1e-3)
     assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("function", [by_numpy, rounding], ids=["numpy", "rounding"])
 def test_a_score_without_gradient_falls_nearly_as_far_as_it_can(function: Any) -> None:
     images, epsilon = draw(4), 8 / 255
-    found = ScorePGD(steps=60).run(Victim(None, Scored(function)), images, torch.zeros(4).long(), generators(4))
+    found = ScorePGD(steps=60).run(Target(None, Scored(function)), images, torch.zeros(4).long(), generators(4))
     falls = linear(images) - linear(found)
     assert (found - images).abs().max() <= epsilon + 1e-6
     assert (falls > 0.9 * epsilon * WEIGHT.abs().sum()).all()
@@ -140,8 +142,8 @@ def test_classifier_and_black_box_are_fooled_together() -> None:
     network, images, epsilon = Network(module, mean=[0.0] * 3, std=[1.0] * 3, side=4), draw(4), 0.2
     labels = network(images).logits.argmax(1)
     assert ((images.flatten(1) @ contrast).abs() < epsilon * contrast.abs().sum() / 2).all()
-    victim = Victim(network, Scored(by_numpy))
-    found = AdaptivePGD(epsilon=epsilon, steps=60).run(victim, images, labels, generators(4))
+    target = Target(network, Scored(by_numpy))
+    found = AdaptivePGD(epsilon=epsilon, steps=60).run(target, images, labels, generators(4))
     assert (network(found).logits.argmax(1) != labels).all()
     assert (linear(images) - linear(found) > 0.5 * epsilon * WEIGHT.abs().sum()).all()
 
@@ -151,4 +153,4 @@ def test_an_error_of_the_detector_itself_is_not_hidden() -> None:
         raise OSError("the service does not answer")
 
     with pytest.raises(OSError, match="does not answer"):
-        ScorePGD(steps=2).run(Victim(None, Scored(broken)), draw(2), torch.zeros(2).long(), generators(2))
+        ScorePGD(steps=2).run(Target(None, Scored(broken)), draw(2), torch.zeros(2).long(), generators(2))

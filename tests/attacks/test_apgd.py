@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from farout.attacks import APGDCE, APGDT, PGD, Victim
+from farout.attacks import APGDCE, APGDT, PGD, Target
 from farout.attacks.apgd import dlr
 from farout.attacks.ascent import ascend, checkpoints
 from farout.attacks.gradients import ball, odds
@@ -71,19 +71,19 @@ def test_the_ascent_is_the_papers_algorithm():
     """A wavy loss that never fools: every step has to be taken, and steps are halved many times."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Flatten(), nn.Linear(12, 16), Sine(), nn.Linear(16, 3)).double()
-    victim = Victim(_double(module))
+    target = Target(_double(module))
     images = torch.rand(5, 3, 2, 2, dtype=torch.float64)
     labels = torch.zeros(5, dtype=torch.int64)
     low, high = ball(images, 0.2)
-    got = ascend(victim, lambda logits, at: odds(logits, labels[at]), labels, images, low, high, 0.4, 60)
+    got = ascend(target, lambda logits, rows: odds(logits, labels[rows]), labels, images, low, high, 0.4, 60)
 
     def loss(image):
         image = image.clone().requires_grad_()
-        logits = victim.logits(image[None])[0]
+        logits = target.logits(image[None])[0]
         value = torch.logsumexp(logits[1:], 0) - logits[0]
         return value.item(), torch.autograd.grad(value, image)[0]
 
-    assert not got.fooled.any()
+    assert not got.misclassified.any()
     for i in range(5):
         best, top = slow_apgd(loss, images[i], low[i], high[i], 0.4, 60)
         assert got.loss[i].item() == pytest.approx(top, abs=1e-9)
@@ -102,7 +102,7 @@ def _double(module):
     return Network(module, mean=[0.0] * 3, std=[1.0] * 3, head="3", blocks=()).double()
 
 
-class Watched(Victim):
+class Watched(Target):
     """Remembers all images it was asked about."""
 
     def logits(self, images):
@@ -114,8 +114,8 @@ class Watched(Victim):
 @pytest.mark.parametrize("attack", [APGDCE(epsilon=0.1, steps=25), APGDT(epsilon=0.1, steps=25)], ids=str)
 def test_it_stops_at_the_first_point_that_fools(attack):
     network, images = convolutional().network, pixels(12, (3, 8, 8))
-    labels = predicted(Victim(network), images)
-    together = attack.run(Victim(network), images, labels, generators(range(12)))
+    labels = predicted(Target(network), images)
+    together = attack.run(Target(network), images, labels, generators(range(12)))
     stopped = 0
     for i in range(12):
         watched = Watched(network)
@@ -144,41 +144,41 @@ def noisy(count, seed):
 @pytest.fixture(scope="module")
 def trained():
     """A small network that knows the patterns, and images it gets right."""
-    victim, (images, labels) = convolutional(classes=CLASSES), noisy(800, 1)
-    optimizer = torch.optim.Adam(victim.network.parameters(), 1e-2)
+    target, (images, labels) = convolutional(classes=CLASSES), noisy(800, 1)
+    optimizer = torch.optim.Adam(target.network.parameters(), 1e-2)
     for epoch in range(4):
         for batch in torch.randperm(800, generator=torch.Generator().manual_seed(epoch)).split(40):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(victim.logits(images[batch]), labels[batch]).backward()
+            nn.functional.cross_entropy(target.logits(images[batch]), labels[batch]).backward()
             optimizer.step()
     images, labels = noisy(80, 2)
-    right = predicted(victim, images) == labels
+    right = predicted(target, images) == labels
     assert right.sum() > 50
-    return victim, images[right], labels[right]
+    return target, images[right], labels[right]
 
 
 def test_apgd_climbs_higher_than_pgd(trained):
     """Where neither fools the classifier their losses compare: apgd stops where it fools, pgd goes on."""
-    victim, images, labels = trained
+    target, images, labels = trained
     epsilon, every = 2 / 255, generators(range(len(images)))
-    by_apgd = APGDCE(epsilon=epsilon).run(victim, images, labels, every)
-    by_pgd = PGD(epsilon=epsilon, steps=100).run(victim, images, labels, generators(range(len(images))))
-    wrong, wrong_too = (predicted(victim, found) != labels for found in (by_apgd, by_pgd))
+    by_apgd = APGDCE(epsilon=epsilon).run(target, images, labels, every)
+    by_pgd = PGD(epsilon=epsilon, steps=100).run(target, images, labels, generators(range(len(images))))
+    wrong, wrong_too = (predicted(target, found) != labels for found in (by_apgd, by_pgd))
     assert wrong.sum() >= wrong_too.sum()
     left = ~(wrong | wrong_too)
     assert left.sum() >= 10
     assert wrong.sum() >= 5
     with torch.no_grad():
-        higher, lower = (odds(victim.logits(found[left]), labels[left]) for found in (by_apgd, by_pgd))
+        higher, lower = (odds(target.logits(found[left]), labels[left]) for found in (by_apgd, by_pgd))
     assert higher.mean() >= lower.mean() - 1e-5
 
 
 def test_restarts_and_targets_help_or_do_nothing(trained):
-    victim, images, labels = trained
+    target, images, labels = trained
     some = [APGDT(epsilon=EPSILON, steps=15, targets=1), APGDT(epsilon=EPSILON, steps=15)]
     some += [APGDCE(epsilon=EPSILON, steps=15), APGDCE(epsilon=EPSILON, steps=15, restarts=3)]
     wrong = [
-        predicted(victim, one.run(victim, images, labels, generators(range(len(images))))) != labels for one in some
+        predicted(target, one.run(target, images, labels, generators(range(len(images))))) != labels for one in some
     ]
     assert (wrong[1] >= wrong[0]).all()
     assert (wrong[3] >= wrong[2]).all()

@@ -18,8 +18,8 @@ def grey(count, seed=0, spread=0.2):
     return 0.5 + spread * (noise - 0.5)
 
 
-def run(attack, victim, images, labels):
-    return attack.run(victim, images, labels, generators(range(len(images))))
+def run(attack, target, images, labels):
+    return attack.run(target, images, labels, generators(range(len(images))))
 
 
 def cross_entropy(weights, bias, images, labels):
@@ -30,20 +30,20 @@ def cross_entropy(weights, bias, images, labels):
 @pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("loss", ["cross_entropy", "odds"])
 def test_fgsm_steps_along_the_difference_of_two_weights(epsilon, label, loss):
-    victim, weights, _ = random_affine(2)
+    target, weights, _ = random_affine(2)
     images, labels = grey(6), torch.full((6,), label)
     change = epsilon * (weights[1 - label] - weights[label]).sign().view(SHAPE)
     torch.testing.assert_close(
-        run(FGSM(epsilon=epsilon, loss=loss), victim, images, labels), images + change, atol=1e-6, rtol=0
+        run(FGSM(epsilon=epsilon, loss=loss), target, images, labels), images + change, atol=1e-6, rtol=0
     )
 
 
 def test_fgsm_has_the_sign_of_the_expected_weight_minus_the_own():
-    victim, weights, bias = random_affine(5)
+    target, weights, bias = random_affine(5)
     images, labels = grey(8), torch.arange(8) % 5
     shares = (images.flatten(1) @ weights.T + bias).softmax(1)
     change = 0.05 * (shares @ weights - weights[labels]).sign().view(-1, *SHAPE)
-    torch.testing.assert_close(run(FGSM(epsilon=0.05), victim, images, labels), images + change, atol=1e-6, rtol=0)
+    torch.testing.assert_close(run(FGSM(epsilon=0.05), target, images, labels), images + change, atol=1e-6, rtol=0)
 
 
 def test_the_odds_know_the_way_where_the_cross_entropy_underflows():
@@ -78,13 +78,13 @@ def test_the_worst_corner_of_the_ball_is_reached(attack):
 @pytest.mark.parametrize("attack", [PGD(epsilon=0.2, steps=62), APGDCE(epsilon=0.2)], ids=lambda attack: attack.name)
 def test_the_worst_corner_of_many_classes_is_reached(attack):
     """The cross-entropy is convex in x here, so its maximum is at a corner: all 2^8 are tried."""
-    victim, weights, bias = random_affine(4, (1, 2, 4), seed=3)
+    target, weights, bias = random_affine(4, (1, 2, 4), seed=3)
     weights, bias = weights / 8, bias / 8 + torch.tensor([9.0, 0.0, 0.0, 0.0])
-    victim, labels = affine(weights, bias, (1, 2, 4)), torch.zeros(5, dtype=torch.int64)
+    target, labels = affine(weights, bias, (1, 2, 4)), torch.zeros(5, dtype=torch.int64)
     images = 0.5 + 0.2 * (torch.rand(5, 1, 2, 4, generator=torch.Generator().manual_seed(1)) - 0.5)
     corners = torch.tensor(list(itertools.product([-0.2, 0.2], repeat=8))).view(-1, 1, 2, 4)
     worst = torch.stack([cross_entropy(weights, bias, images + corner, labels) for corner in corners]).amax(0)
-    found = run(attack, victim, images, labels)
+    found = run(attack, target, images, labels)
     torch.testing.assert_close(cross_entropy(weights, bias, found, labels), worst, atol=0, rtol=1e-4)
 
 
@@ -96,13 +96,13 @@ def test_apgd_t_crosses_where_a_corner_does(turned):
     bias = torch.tensor([8.0, 5.0, 4.0, 3.0, 0.0, 2.0])
     if turned:
         weights, bias = weights.flip(0), bias.flip(0)
-    victim, images = affine(weights, bias, SHAPE), torch.full((3, *SHAPE), 0.5)
+    target, images = affine(weights, bias, SHAPE), torch.full((3, *SHAPE), 0.5)
     labels = torch.full((3,), 5 if turned else 0)
     within, short = (
-        run(APGDT(epsilon=e, steps=20), victim, images, labels) for e in (8 / 160 + 0.003, 8 / 160 - 0.003)
+        run(APGDT(epsilon=e, steps=20), target, images, labels) for e in (8 / 160 + 0.003, 8 / 160 - 0.003)
     )
-    assert (predicted(victim, within) == (1 if turned else 4)).all()
-    assert (predicted(victim, short) == labels).all()
+    assert (predicted(target, within) == (1 if turned else 4)).all()
+    assert (predicted(target, short) == labels).all()
 
 
 def test_masked_pgd_goes_to_the_corner_of_its_patch():
@@ -131,10 +131,10 @@ def test_patches_lie_everywhere():
 @pytest.mark.parametrize("overshoot", [0.02, 0.5])
 def test_deepfool_projects_on_the_nearest_boundary(classes, overshoot):
     """For an affine classifier the step is |f_k| / ‖w_k‖ long for the k that makes it shortest, section 3."""
-    victim, weights, bias = random_affine(classes)
+    target, weights, bias = random_affine(classes)
     images = grey(20)
-    labels = predicted(victim, images)
-    found = run(DeepFool(overshoot=overshoot), victim, images, labels)
+    labels = predicted(target, images)
+    found = run(DeepFool(overshoot=overshoot), target, images, labels)
     logits = images.flatten(1) @ weights.T + bias
     for image, changed, label, values in zip(images, found, labels, logits, strict=True):
         ways = weights - weights[label]
@@ -145,24 +145,24 @@ def test_deepfool_projects_on_the_nearest_boundary(classes, overshoot):
         assert expected.min() > 0
         assert expected.max() < 1
         torch.testing.assert_close(changed, expected, atol=2e-5, rtol=0)
-    assert (predicted(victim, found) != labels).all()
+    assert (predicted(target, found) != labels).all()
 
 
 def test_deepfool_looks_at_its_candidates_alone():
     """The boundary to the third class is nearer, but its logit is the lowest."""
     weights = torch.zeros(3, 16)
     weights[1, 0], weights[2, 1] = 1.0, 20.0
-    victim = affine(weights, torch.tensor([0.7, 0.0, -10.0]), SHAPE)
+    target = affine(weights, torch.tensor([0.7, 0.0, -10.0]), SHAPE)
     images, labels = torch.full((1, *SHAPE), 0.5), torch.zeros(1, dtype=torch.int64)
-    moved = [run(DeepFool(candidates=count), victim, images, labels)[0] != images[0] for count in (2, 3, 10)]
+    moved = [run(DeepFool(candidates=count), target, images, labels)[0] != images[0] for count in (2, 3, 10)]
     assert [set(changed.flatten().nonzero().flatten().tolist()) for changed in moved] == [{0}, {1}, {1}]
 
 
 @pytest.mark.parametrize("attack", [DeepFool(), APGDCE(), APGDT()], ids=lambda attack: attack.label)
 def test_what_is_wrong_already_stays(attack):
-    victim, _, _ = random_affine(5)
+    target, _, _ = random_affine(5)
     images = grey(10)
-    labels = (predicted(victim, images) + torch.arange(10) % 2) % 5
-    found = run(attack, victim, images, labels)
+    labels = (predicted(target, images) + torch.arange(10) % 2) % 5
+    found = run(attack, target, images, labels)
     changed = (found != images).flatten(1).any(1)
     assert changed.tolist() == [True, False] * 5

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from farout import attacks
-from farout.attacks import APGDCE, APGDT, ATTACKS, FGSM, PGD, DeepFool, MaskedPGD, Victim
+from farout.attacks import APGDCE, APGDT, ATTACKS, FGSM, PGD, DeepFool, MaskedPGD, Target
 from farout.attacks.attack import epsilon_for
 from farout.networks.network import Network
 from helpers.victims import convolutional, generators, pixels, predicted, random_affine
@@ -21,21 +21,21 @@ every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def case(shape=(3, 8, 8), count=6, seed=0):
-    victim, images = convolutional(shape[0]), pixels(count, shape, seed)
+    target, images = convolutional(shape[0]), pixels(count, shape, seed)
     images[0, :, :3], images[1, :, :3] = 0, 1
-    return victim, images, predicted(victim, images)
+    return target, images, predicted(target, images)
 
 
-def run(attack, victim, images, labels, indices=None, seed=0):
-    return attack.run(victim, images, labels, generators(indices or range(len(images)), seed))
+def run(attack, target, images, labels, indices=None, seed=0):
+    return attack.run(target, images, labels, generators(indices or range(len(images)), seed))
 
 
 @every_attack
 @every_shape
 def test_images_stay_images(attack, shape):
-    victim, images, labels = case(shape)
+    target, images, labels = case(shape)
     given = images.clone()
-    found = run(attack, victim, images, labels)
+    found = run(attack, target, images, labels)
     assert torch.equal(images, given)
     assert found.shape == images.shape
     assert found.dtype == torch.float32
@@ -43,7 +43,7 @@ def test_images_stay_images(attack, shape):
     assert found.min() >= 0
     assert found.max() <= 1
     assert ((found - images).flatten(1).abs().amax(1) > 0).all()
-    assert all(parameter.grad is None for parameter in victim.network.parameters())
+    assert all(parameter.grad is None for parameter in target.network.parameters())
 
 
 @pytest.mark.parametrize("kind", BOUNDED, ids=lambda kind: kind.name)
@@ -51,8 +51,8 @@ def test_images_stay_images(attack, shape):
 @every_shape
 def test_no_pixel_leaves_the_ball(kind, epsilon, shape):
     options = {} if kind is FGSM else {"steps": 6}
-    victim, images, labels = case(shape)
-    found = run(kind(epsilon=epsilon, **options, **({"side": 5} if kind is MaskedPGD else {})), victim, images, labels)
+    target, images, labels = case(shape)
+    found = run(kind(epsilon=epsilon, **options, **({"side": 5} if kind is MaskedPGD else {})), target, images, labels)
     change = (found - images).abs().max()
     assert change <= epsilon + 1e-7
     assert change >= min(epsilon, 0.06) * 0.3
@@ -60,72 +60,72 @@ def test_no_pixel_leaves_the_ball(kind, epsilon, shape):
 
 @pytest.mark.parametrize(("side", "epsilon"), [(32, 8 / 255), (64, 8 / 255), (65, 4 / 255)])
 def test_bounds_follow_the_size_of_images(side, epsilon):
-    victim, images = convolutional(1), torch.full((1, 1, side, 5), 0.5)
-    found = run(FGSM(), victim, images, predicted(victim, images))
+    target, images = convolutional(1), torch.full((1, 1, side, 5), 0.5)
+    found = run(FGSM(), target, images, predicted(target, images))
     assert epsilon_for(images, None) == epsilon
     assert float((found - images).abs().max()) == pytest.approx(epsilon, abs=1e-7)
 
 
 @every_shape
 def test_outside_the_patch_every_bit_stays(shape):
-    victim, images, labels = case(shape)
+    target, images, labels = case(shape)
     attack = MaskedPGD(side=5, steps=20, step=0.2)
     outside = attack.outside(images, generators(range(6))).expand_as(images)
-    found = run(attack, victim, images, labels)
+    found = run(attack, target, images, labels)
     assert torch.equal(found[outside].view(torch.int32), images[outside].view(torch.int32))
     assert ((found != images) & ~outside).flatten(1).any(1).all()
 
 
 @every_attack
 def test_an_image_knows_nothing_of_its_batch(attack):
-    victim, images, labels = case(count=5)
-    whole = run(attack, victim, images, labels)
-    part = run(attack, victim, images[[3, 1]], labels[[3, 1]], [3, 1])
+    target, images, labels = case(count=5)
+    whole = run(attack, target, images, labels)
+    part = run(attack, target, images[[3, 1]], labels[[3, 1]], [3, 1])
     torch.testing.assert_close(part, whole[[3, 1]], atol=1e-5, rtol=0)
 
 
 @every_attack
 def test_the_same_generators_give_the_same_images(attack):
-    victim, images, labels = case()
-    first, second, other = (run(attack, victim, images, labels, seed=seed) for seed in (0, 0, 1))
+    target, images, labels = case()
+    first, second, other = (run(attack, target, images, labels, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(first, second)
     assert torch.equal(first, other) == isinstance(attack, FGSM | DeepFool)
 
 
 @every_attack
 def test_no_global_generator_is_read_or_changed(attack):
-    victim, images, labels = case()
+    target, images, labels = case()
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    first = run(attack, victim, images, labels)
+    first = run(attack, target, images, labels)
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(2)
-    assert torch.equal(run(attack, victim, images, labels), first)
+    assert torch.equal(run(attack, target, images, labels), first)
 
 
 @every_attack
 def test_gradients_flow_where_the_caller_has_them_off(attack):
-    victim, images, labels = case()
-    expected = run(attack, victim, images, labels)
+    target, images, labels = case()
+    expected = run(attack, target, images, labels)
     with torch.no_grad():
-        assert torch.equal(run(attack, victim, images, labels), expected)
+        assert torch.equal(run(attack, target, images, labels), expected)
     with torch.inference_mode():
-        assert torch.equal(run(attack, victim, images.clone(), labels.clone()), expected)
+        assert torch.equal(run(attack, target, images.clone(), labels.clone()), expected)
 
 
 @every_attack
 def test_passes_are_at_most_as_many_as_told(attack):
-    victim, images, labels = case()
+    target, images, labels = case()
     seen = []
-    run(attack, dataclasses.replace(victim, passed=seen.append), images, labels)
+    run(attack, dataclasses.replace(target, on_pass=seen.append), images, labels)
     most = len(images) * attack.passes(5)
     assert sum(seen) == most if isinstance(attack, FGSM | PGD | MaskedPGD) else 0 < sum(seen) <= most
 
 
 @every_attack
 def test_no_images_are_no_problem(attack):
-    victim, images, labels = case()
-    assert run(attack, victim, images[:0], labels[:0]).shape == (0, 3, 8, 8)
+    target, images, labels = case()
+    assert run(attack, target, images[:0], labels[:0]).shape == (0, 3, 8, 8)
 
 
 WRONG = [
@@ -164,29 +164,29 @@ def test_settings_out_of_range_are_refused(kind, options):
 
 @every_attack
 def test_what_does_not_suit_is_refused(attack):
-    victim, images, labels = case()
+    target, images, labels = case()
     one, _, _ = random_affine(1, (3, 8, 8))
     with pytest.raises(ValueError, match=r"at least \d classes, got one with 1"):
         run(attack, one, images, torch.zeros_like(labels))
-    with pytest.raises(ValueError, match="labels run from 0 to 5, and the network has 5 classes"):
-        run(attack, victim, images, torch.arange(6))
+    with pytest.raises(ValueError, match="labels run from 0 to 5, the network has 5 classes"):
+        run(attack, target, images, torch.arange(6))
     with pytest.raises(ValueError, match=r"labels of shape \[5\] and 6 generators"):
-        run(attack, victim, images, labels[:5])
+        run(attack, target, images, labels[:5])
     with pytest.raises(ValueError, match=r"labels of shape \[6\] and 5 generators"):
-        run(attack, victim, images, labels, range(5))
+        run(attack, target, images, labels, range(5))
 
 
 @pytest.mark.parametrize("shape", [(3, 7, 12), (3, 12, 7)], ids=str)
 def test_a_patch_larger_than_the_image_is_refused(shape):
-    victim, images, labels = case(shape)
-    with pytest.raises(ValueError, match=rf"side of 8 px, and the images are {shape[1]}×{shape[2]} px"):
-        run(MaskedPGD(), victim, images, labels)
+    target, images, labels = case(shape)
+    with pytest.raises(ValueError, match=rf"side of 8 px, larger than .* {shape[1]}×{shape[2]} px"):
+        run(MaskedPGD(), target, images, labels)
 
 
 def test_the_targeted_loss_needs_four_classes():
-    victim, _, _ = random_affine(3, (3, 8, 8))
+    target, _, _ = random_affine(3, (3, 8, 8))
     with pytest.raises(ValueError, match="at least 4 classes, got one with 3"):
-        run(APGDT(), victim, *case()[1:])
+        run(APGDT(), target, *case()[1:])
 
 
 @every_attack
@@ -201,10 +201,10 @@ def test_a_gradient_that_is_no_number_is_told(attack):
         def forward(self, images):
             return self.linear((images - images.detach()).sqrt().flatten(1))
 
-    victim = Victim(Network(Root(), mean=[0.0] * 3, std=[1.0] * 3, head="linear", blocks=()))
+    target = Target(Network(Root(), mean=[0.0] * 3, std=[1.0] * 3, head="linear", blocks=()))
     images = torch.full((2, 3, 8, 8), 0.2)
     with pytest.raises(ValueError, match="holds NaN or infinity"):
-        run(attack, victim, images, predicted(victim, images))
+        run(attack, target, images, predicted(target, images))
 
 
 def test_all_are_known_by_name():

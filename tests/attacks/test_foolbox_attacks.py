@@ -17,18 +17,18 @@ def case():
 
 
 def attacked(classes, count):
-    """A victim, its peer, images and labels, of which a fifth is wrong from the start."""
-    victim, images = convolutional(classes=classes), pixels(count, (3, 10, 10))
-    labels = predicted(victim, images)
+    """A target, its peer, images and labels, of which a fifth is wrong from the start."""
+    target, images = convolutional(classes=classes), pixels(count, (3, 10, 10))
+    labels = predicted(target, images)
     labels[::5] = (labels[::5] + 1) % classes
     preprocessing = {"mean": [0.5] * 3, "std": [0.25] * 3, "axis": -3}
-    peer = foolbox.PyTorchModel(victim.network.module, bounds=(0, 1), preprocessing=preprocessing, device="cpu")
-    return victim, peer, images, labels
+    peer = foolbox.PyTorchModel(target.network.module, bounds=(0, 1), preprocessing=preprocessing, device="cpu")
+    return target, peer, images, labels
 
 
 def run(attack, case):
-    victim, _, images, labels = case
-    return attack.run(victim, images, labels, generators(range(len(images))))
+    target, _, images, labels = case
+    return attack.run(target, images, labels, generators(range(len(images))))
 
 
 @pytest.mark.parametrize("epsilon", [1 / 255, 8 / 255, 0.3])
@@ -50,18 +50,18 @@ def test_pgd_gives_the_same_images(case, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.5 / 255, 1 / 255])
 def test_pgd_from_random_starts_fools_as_many(case, epsilon):
-    victim, peer, images, labels = case
+    target, peer, images, labels = case
     attack = foolbox.attacks.LinfPGD(rel_stepsize=1 / 30, steps=40, random_start=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         expected = attack.run(peer, images, labels, epsilon=epsilon)
-    rates = [rate(victim, some, labels) for some in (run(PGD(epsilon=epsilon), case), expected)]
+    rates = [rate(target, some, labels) for some in (run(PGD(epsilon=epsilon), case), expected)]
     assert 0.21 < rates[1] < 0.99
     assert rates[0] == pytest.approx(rates[1], abs=0.01)
 
 
-def rate(victim, images, labels):
-    return (predicted(victim, images) != labels).float().mean().item()
+def rate(target, images, labels):
+    return (predicted(target, images) != labels).float().mean().item()
 
 
 def test_deepfool_counts_its_candidates_alike():
@@ -74,11 +74,11 @@ def test_deepfool_counts_its_candidates_alike():
 
 
 def test_deepfool_fools_as_many_by_as_little(case):
-    victim, peer, images, labels = case
+    target, peer, images, labels = case
     expected = foolbox.attacks.L2DeepFoolAttack(steps=50, candidates=10, overshoot=0.02).run(peer, images, labels)
     found = run(DeepFool(), case)
-    rates = [rate(victim, some, labels) for some in (found, expected)]
-    right = predicted(victim, images) == labels
+    rates = [rate(target, some, labels) for some in (found, expected)]
+    right = predicted(target, images) == labels
     sizes = [(some - images)[right].flatten(1).norm(dim=1).median().item() for some in (found, expected)]
     assert torch.equal(found[~right], images[~right])
     assert rates[0] == pytest.approx(rates[1], abs=0.01)

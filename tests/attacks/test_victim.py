@@ -1,4 +1,4 @@
-"""What a victim says: the classifier in evaluation mode, the detector with gradients."""
+"""What a target says: the classifier in evaluation mode, the detector with gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from farout import Detector, Network
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.detectors import EBO, MSP, ODIN
 
 
@@ -58,30 +58,30 @@ def test_the_classifier_evaluates_whatever_mode_it_is_in() -> None:
     with torch.no_grad():
         logits = network(images, needs=()).logits
         network.train()
-        victim = Victim(network, MSP())
-        assert torch.equal(victim.logits(images), logits)
-        assert torch.allclose(victim.score(images), 1 - logits.double().softmax(1).amax(1), atol=1e-12)
-        assert torch.equal(victim.both(images)[0], logits)
+        target = Target(network, MSP())
+        assert torch.equal(target.logits(images), logits)
+        assert torch.allclose(target.score(images), 1 - logits.double().softmax(1).amax(1), atol=1e-12)
+        assert torch.equal(target.logits_and_scores(images)[0], logits)
     assert all(part.training for part in network.modules())
 
 
 @pytest.mark.parametrize(("detector", "both", "score"), [(EBO(), 1, 1), (ODIN(), 3, 2)])
 def test_passes(detector: Any, both: int, score: int) -> None:
     network, module = counting()
-    victim = Victim(network, detector)
-    victim.both(draw(3))
+    target = Target(network, detector)
+    target.logits_and_scores(draw(3))
     assert module.passes == both
-    victim.score(draw(3))
+    target.score(draw(3))
     assert module.passes == both + score
 
 
 def test_both_are_logits_and_score() -> None:
     network, _ = counting()
     for detector in (EBO(), ODIN(), Answering(lambda images: images.flatten(1).sum(1))):
-        victim, images = Victim(network, detector), draw(4)
-        logits, scores = victim.both(images)
-        assert torch.equal(logits, victim.logits(images))
-        assert torch.equal(scores, victim.score(images))
+        target, images = Target(network, detector), draw(4)
+        logits, scores = target.logits_and_scores(images)
+        assert torch.equal(logits, target.logits(images))
+        assert torch.equal(scores, target.score(images))
         assert scores.dtype == torch.float64
 
 
@@ -89,9 +89,9 @@ def test_images_and_answers_made_in_inference_mode_take_gradients() -> None:
     network, _ = counting()
     with torch.inference_mode():
         images, answer = draw(4), torch.arange(4.0, dtype=torch.float64)
-    logits = Victim(network).logits(images)
+    logits = Target(network).logits(images)
     logits.sum().backward()  # type: ignore[no-untyped-call]
-    scores = Victim(None, Answering(lambda _: answer)).score(draw(4))
+    scores = Target(None, Answering(lambda _: answer)).score(draw(4))
     scores += 1  # in place, which tensors of inference_mode refuse
     assert scores.tolist() == [1, 2, 3, 4]
 
@@ -99,21 +99,21 @@ def test_images_and_answers_made_in_inference_mode_take_gradients() -> None:
 def test_sound_tensors_are_not_copied() -> None:
     network, _ = counting()
     detector = EBO()
-    victim = Victim(network, detector)
-    assert victim.network is network
-    assert victim.detector is detector
+    target = Target(network, detector)
+    assert target.network is network
+    assert target.detector is detector
 
 
 def test_answers_of_numpy_are_taken() -> None:
-    victim = Victim(None, Answering(lambda images: images.numpy().mean((1, 2, 3), dtype=np.float64)))
-    assert torch.allclose(victim.score(draw(3)), draw(3).double().mean((1, 2, 3)))
+    target = Target(None, Answering(lambda images: images.numpy().mean((1, 2, 3), dtype=np.float64)))
+    assert torch.allclose(target.score(draw(3)), draw(3).double().mean((1, 2, 3)))
 
 
 def test_errors_say_what_is_missing() -> None:
     network, _ = counting()
-    with pytest.raises(ValueError, match="none was given"):
-        Victim(network).score(draw(1))
+    with pytest.raises(ValueError, match="needs a detector"):
+        Target(network).score(draw(1))
     with pytest.raises(ValueError, match=r"shape \(2, 1\) for 2 images, expected \(2,\)"):
-        Victim(network, Answering(lambda images: torch.zeros(len(images), 1))).score(draw(2))
-    with pytest.raises(ValueError, match="against a classifier"):
-        Victim(None, EBO()).both(draw(1))
+        Target(network, Answering(lambda images: torch.zeros(len(images), 1))).score(draw(2))
+    with pytest.raises(ValueError, match="needs a classifier"):
+        Target(None, EBO()).logits_and_scores(draw(1))

@@ -95,8 +95,8 @@ def test_help_explains_every_option(command: Any) -> None:
         "--out": "Folder for results.",
         "--budget": "quick: minutes; standard: an hour or two; full: as in the papers.",
         "--workers": "Worker processes; 0 = none.",
-        "--device": "Where networks run: cpu, cuda, cuda:1, …",
-        "--plugin": "A Python file of yours to import",
+        "--device": "Device of the networks: cpu, cuda, cuda:1, …",
+        "--plugin": "Python file to import first",
     }.items():
         assert option in page
         assert meaning in page
@@ -155,7 +155,7 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
         ("datasets", "toy", "Images of one shape of random color"),
         ("protocols", "clean", "Every detector scores the inlier test images"),
         ("variations", "affine", "Rotation, translation, scale and shear"),
-        ("searches", "mh", "Samples p(z)"),
+        ("searches", "mh", "Metropolis–Hastings sampler of p(z)"),
     ],
 )
 def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, name: str, about: str) -> None:
@@ -187,8 +187,10 @@ def test_one_thing_is_shown_with_its_parameters_paper_and_what_it_reads(command:
     assert shown.startswith("knn Distance to the k-th nearest training feature")
     assert "paper Sun et al. 2022, eq. 3" in shown
     assert "reads features fitted on the inliers' train split also called deep_knn" in shown
-    assert "k = 50 The neighbor whose distance is the score." in shown
-    assert "reads logits, by passes of its own fitted on nothing" in words(command("list", "detectors", "odin").out)
+    assert "k = 50 Rank of the neighbor whose distance is the score." in shown
+    assert "reads logits, from perturbed passes of its own fitted on nothing" in words(
+        command("list", "detectors", "odin").out
+    )
     assert "epsilon = None Bound on the change of a pixel" in words(command("list", "attacks", "pgd").out)
     assert "path (required) the file, weights included" in words(command("list", "adapters", "onnx").out)
     assert "Did you mean 'ebo'?" in command("list", "detectors", "energy").err
@@ -289,7 +291,7 @@ def test_check_of_a_bad_detector(command: Any, tmp_path: Path) -> None:
     assert "does not change its input" in checks
     assert "scores an image alike in any batch" in checks
     assert "gives one real score per image" not in checks
-    assert any("score() changed the images it was given; work on a copy" in line for line in failed)
+    assert any("score() changed its input images; work on a copy" in line for line in failed)
 
 
 def test_check_of_a_known_detector_on_given_images(command: Any, tmp_path: Path) -> None:
@@ -459,7 +461,7 @@ def test_ctrl_c_says_how_to_go_on(command: Any, study: Path, monkeypatch: pytest
     monkeypatch.setattr("farout.study.engines.run.run", stop)
     answer = command("run", "small.yaml", "--workers", "0")
     assert (answer.code, answer.out) == (130, "")
-    assert answer.err == "stopped; what was finished is kept, the same command goes on from there\n"
+    assert answer.err == "stopped; finished results are kept, the same command resumes from there\n"
 
 
 def test_a_report_of_no_run(command: Any) -> None:

@@ -53,7 +53,7 @@ def test_the_set_is_what_farout_attack_gives_in_8_bits(attack: Any, tmp_path: Pa
     assert facts["attack"]["params"]["epsilon"] == 0.05
     assert facts["success_of_clean_correct"] == int((expected.success_8bit & expected.clean_correct).sum())
     right = facts["clean_correct"]
-    assert f"{right:,} ({right / COUNT:.1%}) were classified right" in said
+    assert f"{right:,} ({right / COUNT:.1%}) were classified correctly" in said
     assert "without --mean and --std pixels were normalized by 0.5" in said
 
 
@@ -76,7 +76,7 @@ def test_the_same_command_again_changes_nothing_and_another_one_is_refused(attac
         (("pgd", "--option", "coarse"), "--option takes NAME=VALUE"),
         (("pgd", "--option", "coarse=true"), "coarse"),
         (("pgd", "--set", "steps=0"), "steps"),
-        (("score_pgd",), "goes against a detector"),
+        (("score_pgd",), "attacks a detector"),
         (("pgd", "--mean", "0.5,0.4"), "one finite number per channel"),
         (("pgd", "--std", "0.5;0.4"), "--std takes numbers with commas between them, 0.485,0.456,0.406, got '0.5;0.4'"),
         (("apgd_t", "--classes", "3", "--weights", "three.safetensors"), "needs a network with at least 4 classes"),

@@ -200,7 +200,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, sign: int, code: int) -> None
     _, err = process.communicate(timeout=100)
     assert (process.returncode, err) == (
         code,
-        "stopped; what was finished is kept, the same command goes on from there\n",
+        "stopped; finished results are kept, the same command resumes from there\n",
     )
     assert kept.read_bytes() == (255 - np.load(tmp_path / "pictures.npz")["images"]).tobytes()
     assert not (tmp_path / "r" / "slow.npz").exists()

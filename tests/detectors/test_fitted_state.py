@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import farout
-from farout.detectors.fitted_state import Unkeepable, accepted, capture, restore
+from farout.detectors.fitted_state import NotSerializable, accepted_arguments, capture, restore
 
 IMAGES = torch.rand(8, 3, 4, 4, generator=torch.Generator().manual_seed(0))
 
@@ -103,13 +103,13 @@ class HoldsOutside(farout.Detector):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (MadeByFit, "attribute net is a module that fit\\(\\) makes"),
+        (MadeByFit, "attribute net is a module that fit\\(\\) creates"),
         (HoldsAnObject, "attribute model is a list_iterator"),
         (HoldsOutside, "holds state outside its attributes"),
     ],
 )
 def test_what_cannot_be_kept_is_said(make: type[farout.Detector], why: str) -> None:
-    with pytest.raises(Unkeepable, match=why):
+    with pytest.raises(NotSerializable, match=why):
         capture(fitted(make), make, IMAGES)
 
 
@@ -118,5 +118,5 @@ def test_fit_gets_what_it_names() -> None:
         def fit(self, train, *, val=None, outliers=None, seed=0):  # type: ignore[no-untyped-def, override]
             pass
 
-    assert accepted(All()) == ("val", "outliers", "seed")
-    assert accepted(Plain()) == ()
+    assert accepted_arguments(All()) == ("val", "outliers", "seed")
+    assert accepted_arguments(Plain()) == ()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from farout import Activations, ImageSet, Network, Panel, PostHoc, detectors
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.detectors import KNN
 
 EXPECTED = {
@@ -78,14 +78,14 @@ def panel() -> Panel:
     return Panel(network, [one for one in made if isinstance(one, PostHoc)]).fit(labelled(130, 1), labelled(70, 2))
 
 
-def in_double(panel: Panel, name: str) -> Victim:
-    return Victim(copy.deepcopy(panel.network).double(), panel.detectors[name])
+def in_double(panel: Panel, name: str) -> Target:
+    return Target(copy.deepcopy(panel.network).double(), panel.detectors[name])
 
 
-def slopes(victim: Victim, images: Tensor) -> Tensor:
+def slopes(target: Target, images: Tensor) -> Tensor:
     """∂ score / ∂ pixels by autograd."""
     given = images.clone().requires_grad_()
-    (found,) = torch.autograd.grad(victim.score(given).sum(), given)
+    (found,) = torch.autograd.grad(target.score(given).sum(), given)
     return found
 
 
@@ -95,14 +95,14 @@ def test_the_table_names_every_detector() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_gradients_are_the_derivatives_along_random_directions(panel: Panel, name: str) -> None:
-    victim, images = in_double(panel, name), draw(6, 3).double()
-    found = slopes(victim, images)
-    within = victim.score(images) == 0 if name == "gram" else torch.zeros(6, dtype=torch.bool)
+    target, images = in_double(panel, name), draw(6, 3).double()
+    found = slopes(target, images)
+    within = target.score(images) == 0 if name == "gram" else torch.zeros(6, dtype=torch.bool)
     assert torch.equal(found.flatten(1).any(1), ~within)
     assert not within.all()
     for seed in range(3):
         way = torch.randn(images.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        difference = (victim.score(images + STEP * way) - victim.score(images - STEP * way)) / (2 * STEP)
+        difference = (target.score(images + STEP * way) - target.score(images - STEP * way)) / (2 * STEP)
         along = (found * way).flatten(1).sum(1)
         assert torch.allclose(along, difference.detach(), rtol=1e-4, atol=1e-5 * float(along.abs().max()))
 
@@ -111,14 +111,14 @@ def test_gradients_are_the_derivatives_along_random_directions(panel: Panel, nam
 def test_float32_images_get_the_same_gradient(panel: Panel, name: str) -> None:
     images = draw(6, 3)
     exact = slopes(in_double(panel, name), images.double()).flatten(1)
-    found = slopes(Victim(panel.network, panel.detectors[name]), images).double().flatten(1)
+    found = slopes(Target(panel.network, panel.detectors[name]), images).double().flatten(1)
     assert ((found - exact).norm(dim=1) <= 1e-3 * exact.norm(dim=1)).all()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_scores_are_the_panels(panel: Panel, name: str) -> None:
     images = draw(6, 4)
-    found = Victim(panel.network, panel.detectors[name]).score(images.clone().requires_grad_()).detach().numpy()
+    found = Target(panel.network, panel.detectors[name]).score(images.clone().requires_grad_()).detach().numpy()
     np.testing.assert_allclose(found, panel.score(images)[name], rtol=1e-5, atol=1e-9)
 
 
@@ -127,16 +127,16 @@ def test_gram_has_no_gradient_within_its_ranges(panel: Panel) -> None:
     for key in wide.state:
         side, _, _ = key.partition(":")
         wide.state[key] = torch.full_like(wide.state[key], {"low": -1e9, "high": 1e9}.get(side, 1.0))
-    victim, images = Victim(panel.network, wide), draw(4, 5)
-    assert (victim.score(images) == 0).all()
-    assert (slopes(victim, images) == 0).all()
+    target, images = Target(panel.network, wide), draw(4, 5)
+    assert (target.score(images) == 0).all()
+    assert (slopes(target, images) == 0).all()
 
 
 @pytest.mark.parametrize("name", PERTURBING)
 def test_the_step_of_perturbing_detectors_moves_with_the_image(panel: Panel, name: str) -> None:
-    victim, images = in_double(panel, name), draw(5, 6).double()
-    found = slopes(victim, images)
-    detector, network = panel.detectors[name], victim.network
+    target, images = in_double(panel, name), draw(5, 6).double()
+    found = slopes(target, images)
+    detector, network = panel.detectors[name], target.network
     assert network is not None
     with torch.enable_grad():
         if name == "odin":
@@ -155,7 +155,7 @@ def test_the_step_of_perturbing_detectors_moves_with_the_image(panel: Panel, nam
 
 def test_members_of_a_panel_give_the_same_gradient(panel: Panel) -> None:
     images = draw(4, 7)
-    by_network, by_images = (Victim(panel.network, one) for one in (panel.detectors["mds"], panel["mds"]))
+    by_network, by_images = (Target(panel.network, one) for one in (panel.detectors["mds"], panel["mds"]))
     assert torch.equal(slopes(by_network, images), slopes(by_images, images))
 
 
@@ -171,7 +171,7 @@ def test_what_was_fitted_in_inference_mode_takes_gradients(panel: Panel, name: s
                 key: None if p is None else nn.Parameter(p.clone()) for key, p in part._parameters.items()
             }
     assert all(value.is_inference() for value in [*barred.state.values(), *twin.parameters()])
-    assert torch.equal(slopes(Victim(twin, barred), images), slopes(Victim(network, detector), images))
+    assert torch.equal(slopes(Target(twin, barred), images), slopes(Target(network, detector), images))
     assert all(value.is_inference() for value in barred.state.values())
 
 
@@ -184,6 +184,6 @@ def test_a_detector_that_cuts_the_graph_is_told() -> None:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        victim = Victim(Network(Small(), mean=0.5, std=0.25, side=8), Cut())
+        target = Target(Network(Small(), mean=0.5, std=0.25, side=8), Cut())
     with pytest.raises(RuntimeError, match="does not require grad"):
-        slopes(victim, draw(2, 0))
+        slopes(target, draw(2, 0))

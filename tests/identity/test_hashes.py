@@ -351,7 +351,7 @@ class Painted(Attack):
     def __init__(self, factor: Any) -> None:
         self.factor = factor
 
-    def run(self, victim: Any, images: Any, labels: Any, rngs: Any) -> Any:
+    def run(self, target: Any, images: Any, labels: Any, rngs: Any) -> Any:
         return images * 0 + self.factor
 
 

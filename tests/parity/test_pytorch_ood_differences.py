@@ -137,7 +137,7 @@ def test_klm_in_float32_runs_into_zeros() -> None:
 
 
 def odin_scores(network: Network, detector: ODIN, given: Tensor) -> Tensor:
-    return detector.score(detector.look(network, given)).detach()
+    return detector.score(detector.perturbed_pass(network, given)).detach()
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ class Dark(farout.Shift):
 class Weak(farout.Attack):
     name = "weak"
 
-    def run(self, victim, images, labels, rngs):
+    def run(self, target, images, labels, rngs):
         return (images + 0.02).clamp(0, 1)
 """
 STUDY = {

@@ -209,13 +209,13 @@ def test_a_run_computes_damaged_results_anew_and_names_them(study: Path, name: s
     flip(hit, len(before) // 2)
     ended = farout("run", study / "study.yaml", "--out", study / "run", "--workers", "0")
     assert ended.code == 0, ended.err
-    assert f"computed anew: {hit} is damaged" in ended.out
+    assert f"computed again: {hit} is damaged" in ended.out
     assert "1 results computed" in ended.out
     if name != "record.json":  # it tells when it was made
         assert hit.read_bytes() == before
     again = farout("run", study / "study.yaml", "--out", study / "run", "--workers", "0")
     assert "0 results computed" in again.out
-    assert "computed anew" not in again.out
+    assert "computed again" not in again.out
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"hello", b"PAR1" + bytes(100) + b"PAR1"])

@@ -85,9 +85,9 @@ def test_a_balanced_subset_of_corrupted_attacked_images_is_an_ordinary_source(tm
     images, net = farout.load("toy", limit=150), network(tmp_path).preview()
     labels = images.labels[:140]  # type: ignore[index]
     made = farout.attack("fgsm", net, images.batch(np.arange(140)), labels)
-    chosen = rng.some(140, 100)
+    chosen = rng.subset_indices(140, 100)
     shifted = FOG(made.images[torch.from_numpy(chosen)], 3)
-    kept = rng.balanced(2 * labels[chosen], 70)
+    kept = rng.balanced_indices(2 * labels[chosen], 70)
     with torch.no_grad():
         expected = -net(shifted[torch.from_numpy(kept)]).logits.double().softmax(1).amax(1).numpy()
     np.testing.assert_allclose(store.scores(cell.id), expected - expected[0] + store.scores(cell.id)[0], atol=1e-6)
@@ -136,7 +136,7 @@ def test_an_attack_on_attacked_images_waits_for_the_first(tmp_path: Path) -> Non
     store = Store(tmp_path / "run").open()
     assert second.requires == (first.attack, second.attack)
     assert not engine.run([PredictCell(network(tmp_path), second)], store).failed
-    np.testing.assert_array_equal(second.open(store).index, TOY.preview().index[:140][rng.some(140, 30)])
+    np.testing.assert_array_equal(second.open(store).index, TOY.preview().index[:140][rng.subset_indices(140, 30)])
     assert "success" not in second.preview().attributes, "that of the first attack is not that of the second"
 
 

@@ -126,14 +126,14 @@ def test_the_side_is_that_of_the_data_unless_given() -> None:
     assert Attributes(side=48).suited((3, 24, 24)).side == 48
     with pytest.raises(ValueError, match="square images of 3 channels, got data of shape \\(1, 28, 28\\)"):
         Attributes().suited((1, 28, 28))
-    with pytest.raises(ValueError, match="side of the images to draw is not known"):
+    with pytest.raises(ValueError, match="side of the images to render is not known"):
         Attributes(vary=["hue"]).decode(torch.rand(12, 1), BASE)
 
 
 def test_images_that_were_not_drawn() -> None:
     photos = ImageSet.from_arrays(np.zeros((4, 3, 32, 32), np.float32), name="photos")
     for images in (photos, match(farout.load("shapes", "val"), (3, 16, 16))):
-        with pytest.raises(TypeError, match=f"varies images that were drawn, got <.*{images.name}"):
+        with pytest.raises(TypeError, match=f"varies rendered images, got <.*{images.name}"):
             Attributes().base(images, [0])
     with pytest.raises(TypeError, match="varies scenes, got Tensor"):
         Attributes(side=32).decode(torch.rand(4, 11), photos.batch([0, 1, 2, 3]))
@@ -142,7 +142,7 @@ def test_images_that_were_not_drawn() -> None:
 def test_letters_are_varied_in_the_font_they_are_drawn_in() -> None:
     images = farout.load("chars", "val", font=str(SANS))
     assert len(Attributes(font=SANS).base(images, [0, 1])) == 2
-    with pytest.raises(ValueError, match=r"drawn in the font .*DejaVuSans\.ttf, got font=None"):
+    with pytest.raises(ValueError, match=r"rendered in the font .*DejaVuSans\.ttf, got font=None"):
         Attributes().base(images, [0, 1])
 
 

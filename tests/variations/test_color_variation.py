@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from farout.variations import Color
-from farout.variations.color import recolored
+from farout.variations.color import recolor_images
 from helpers import slow_variations
 
 BOUNDS = ((0.5, 1.5), (0.5, 1.5), (0.0, 2.0), (-0.5, 0.5))
@@ -44,7 +44,7 @@ def factors_of(z: torch.Tensor) -> torch.Tensor:
 def test_it_is_the_definition(channels: int, path: str) -> None:
     base = torch.cat([hard_images(channels)] * 8)
     z = hard_latents(len(base))
-    images = Color().decode(z, base) if path == "compiled" else recolored(base, factors_of(z))
+    images = Color().decode(z, base) if path == "compiled" else recolor_images(base, factors_of(z))
     for image, given, factors in zip(images, base, factors_of(z.double()).tolist(), strict=True):
         expected = slow_variations.recolored(given.double().numpy(), *factors)
         np.testing.assert_allclose(image.numpy(), expected, atol=3e-6)
@@ -54,7 +54,7 @@ def test_it_is_the_definition(channels: int, path: str) -> None:
 
 def test_both_paths_agree() -> None:
     base, z = drawn(300, 3, 16, 16), hard_latents(300)
-    assert (Color().decode(z, base) - recolored(base, factors_of(z))).abs().max() < 2e-6
+    assert (Color().decode(z, base) - recolor_images(base, factors_of(z))).abs().max() < 2e-6
 
 
 def test_known_colors() -> None:

@@ -115,13 +115,13 @@ def test_functions_are_told_by_their_source() -> None:
 
 def test_the_images_must_be_such() -> None:
     z = on_sphere(3)
-    with pytest.raises(ValueError, match=r"values from -.* to .*; where its images lie in \[-1, 1\]"):
+    with pytest.raises(ValueError, match=r"values from -.* to .*; if its images lie in \[-1, 1\]"):
         Latent(generator=lambda z: z.tanh()[:, :1, None, None].neg().abs().neg(), dim=6).decode(z)
     with pytest.raises(ValueError, match=r"got shape \(3, 6\)"):
         Latent(generator=lambda z: z.sigmoid(), dim=6).decode(z)
     with pytest.raises(ValueError, match="3 NaN"):
         Latent(generator=lambda z: (z[:, :1, None, None] * 0).log().mul(0), dim=6).decode(z)
-    with pytest.raises(ValueError, match="made 1 images of 3 latents"):
+    with pytest.raises(ValueError, match="returned 1 images for 3 latents"):
         Latent(generator=lambda z: torch.zeros(1, 3, 2, 2), dim=6).decode(z)
     with pytest.raises(ValueError, match=r"expected latents \[3, 64\], got \[3, 6\]"):
         Latent(generator=Generator()).decode(z)

@@ -56,7 +56,7 @@ def test_it_is_suited_and_finds_its_bases() -> None:
 
 
 def test_what_has_no_slice() -> None:
-    with pytest.raises(ValueError, match="only variations of a base by a cube have slices, and latent is none"):
+    with pytest.raises(ValueError, match="have slices, and latent has not both"):
         Slice(of=Latent(generator=torch.nn.Identity()), free=["z1"])
     with pytest.raises(ValueError, match=r"unknown coordinate of affine: 'rotate'\. Did you mean 'rotation'"):
         Slice(of="affine", free=["rotate"])

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from farout.variations import Affine, Color
-from farout.variations.bounds import between
-from farout.variations.color import recolored
+from farout.variations.bounds import interpolate
+from farout.variations.color import recolor_images
 
 if importlib.util.find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed", allow_module_level=True)
@@ -44,7 +44,7 @@ def test_affine(functional: Any, shape: tuple[int, int, int], interpolation: Any
     mode = functional.InterpolationMode(interpolation)
     expected = [
         functional.affine(image, angle, [right, down], scale, shear, interpolation=mode)
-        for image, (angle, right, down, scale, shear) in zip(base, between(z, bounds).tolist(), strict=True)
+        for image, (angle, right, down, scale, shear) in zip(base, interpolate(z, bounds).tolist(), strict=True)
     ]
     # torchvision multiplies matrices for the grid: a BLAS that fuses these sums may decide a tie the other way
     difference = (variation.decode(z, base) - torch.stack(expected)).abs()
@@ -59,8 +59,8 @@ def test_color(functional: Any, channels: int) -> None:
     z, variation = latents(300, 4), Color()
     bounds = (variation.brightness, variation.contrast, variation.saturation, variation.hue)
     expected = []
-    for image, (brightness, contrast, saturation, hue) in zip(base, between(z, bounds).tolist(), strict=True):
+    for image, (brightness, contrast, saturation, hue) in zip(base, interpolate(z, bounds).tolist(), strict=True):
         image = functional.adjust_contrast(functional.adjust_brightness(image, brightness), contrast)
         expected.append(functional.adjust_hue(functional.adjust_saturation(image, saturation), hue))
-    for images in (variation.decode(z, base), recolored(base, between(z, bounds).float())):
+    for images in (variation.decode(z, base), recolor_images(base, interpolate(z, bounds).float())):
         assert (images - torch.stack(expected)).abs().max() < 5e-6

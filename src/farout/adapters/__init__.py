@@ -1,4 +1,4 @@
-"""Others' detectors in our studies: functions, estimators, models in files, servers, other libraries' detectors."""
+"""Adapters for external detectors: functions, estimators, ONNX files, HTTP endpoints, other libraries."""
 
 from farout.adapters.catalog import ADAPTERS
 from farout.adapters.devices import cuda_on

@@ -1,4 +1,4 @@
-"""The adapters by name, and the one place where a study's name becomes a detector."""
+"""Registry of the adapters, and the lookup that turns a study's name into a detector."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from farout.detectors.catalog import catalog
 from farout.registry import Registry, UnknownName, unknown
 
 ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter", (Detector, PostHoc), aliases.ADAPTERS)
-"""Names -> classes that make a detector of somebody else's thing."""
+"""Registry of classes that adapt an external detector."""
 adapter = ADAPTERS.add
 
 Larger = Literal["outlying", "inlying"]
-"""What a larger score of somebody else's means."""
+"""Meaning of a larger score of an external detector."""
 
 
 def home(name: str) -> Registry[PostHoc | Detector]:
-    """Where this name is known: among the detectors, else the adapters; an unknown name is answered with both."""
+    """Return the registry that has this name: the detectors, else the adapters; an error suggests names of both."""
     try:
         catalog[name]
     except UnknownName:
@@ -30,12 +30,12 @@ def home(name: str) -> Registry[PostHoc | Detector]:
 
 
 def create(name: str, /, **params: Any) -> PostHoc | Detector:
-    """The detector of this name, else the adapter of this name."""
+    """Build the detector, else the adapter, of this name."""
     return home(name).create(name, **params)
 
 
 def sign_of(larger: str) -> int:
-    """What turns scores into ours, which are larger for outliers."""
+    """Return the factor that makes scores larger for outliers."""
     if larger not in ("outlying", "inlying"):
         raise ValueError(f"larger must be 'outlying' or 'inlying' (what a larger score means), got {larger!r}")
     return 1 if larger == "outlying" else -1

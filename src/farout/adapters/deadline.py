@@ -1,4 +1,4 @@
-"""HTTP exchanges that end by one moment: connection, request, headers and body together."""
+"""HTTP exchanges with one deadline for connection, request, headers and body together."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import Any
 from urllib.request import HTTPHandler, HTTPSHandler, Request
 
 PIECE = 1 << 16
-"""Bytes that are sent at a time."""
+"""Bytes sent at a time."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment by `time.monotonic`."""
+    """Deadline in seconds of `time.monotonic`."""
 
     ends: float
 
     def left(self) -> float:
-        """Seconds until then; TimeoutError where it has passed."""
+        """Return the seconds left; raise TimeoutError after the deadline."""
         seconds = self.ends - time.monotonic()
         if seconds <= 0:
             raise TimeoutError("the time is up")
         return seconds
 
     def handlers(self) -> list[HTTPHandler | HTTPSHandler]:
-        """Handlers for an opener of `urllib.request`, whose exchanges end by then."""
+        """Return handlers for an opener of `urllib.request` whose exchanges end by the deadline."""
         return [_Plain(self), _Secure(self)]
 
 
 class _Reader(io.RawIOBase):
-    """Bytes of a socket until a deadline; a socket's own timeout starts anew with every byte."""
+    """Raw stream of a socket until a deadline (a socket's own timeout restarts with every byte)."""
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock, self._deadline = sock, deadline
-        self._file = sock.makefile("rb", buffering=0)  # keeps the socket open until the answer is read
+        self._file = sock.makefile("rb", buffering=0)  # keeps the socket open until the response is read
 
     def readable(self) -> bool:
         return True
@@ -70,18 +70,18 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, deadline: Deadline, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline = deadline
-        self._create_connection: Callable[..., socket.socket] = self._connected
+        self._create_connection: Callable[..., socket.socket] = self._connect_socket
         self.response_class = self._response  # type: ignore[assignment]
 
-    def _connected(self, address: tuple[str, int], *_: Any) -> socket.socket:
-        """A socket to the first of the host's addresses that accepts."""
+    def _connect_socket(self, address: tuple[str, int], *_: Any) -> socket.socket:
+        """Return a socket to the first of the host's addresses that accepts."""
         failure: OSError = OSError(f"{address[0]} has no address")
         for family, kind, protocol, _name, place in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
             sock = socket.socket(family, kind, protocol)
             try:
                 sock.settimeout(self._deadline.left())
                 sock.connect(place)
-                sock.settimeout(self._deadline.left())  # for a handshake, which takes it as its own deadline
+                sock.settimeout(self._deadline.left())  # the TLS handshake uses it as its own timeout
                 return sock
             except OSError as error:
                 sock.close()
@@ -101,7 +101,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class _SecureConnection(_Connection, http.client.HTTPSConnection):
-    """The same over TLS."""
+    """TLS connection that ends by the deadline."""
 
 
 class _Plain(HTTPHandler):

@@ -1,4 +1,4 @@
-"""Code written for a GPU, run where the network is."""
+"""Run code written for a GPU on the network's device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class _CudaOn(TorchFunctionMode):
-    """Mode in which torch functions of this thread take one device for every GPU that they are asked for."""
+    """Torch function mode that replaces every GPU by one device, in this thread."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -27,26 +27,26 @@ class _CudaOn(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.cuda:
             return args[0].to(self.target)
-        named = {name: self._placed(value) for name, value in (kwargs or {}).items()}
-        return func(*map(self._placed, args), **named)
+        named = {name: self._redirect(value) for name, value in (kwargs or {}).items()}
+        return func(*map(self._redirect, args), **named)
 
-    def _placed(self, value: Any) -> Any:
-        asked = isinstance(value, torch.device | str) and str(value).partition(":")[0] == "cuda"
-        return self.target if asked else value
+    def _redirect(self, value: Any) -> Any:
+        is_cuda = isinstance(value, torch.device | str) and str(value).partition(":")[0] == "cuda"
+        return self.target if is_cuda else value
 
 
 @contextmanager
 def cuda_on(device: torch.device | str) -> Iterator[None]:
-    """While this lasts, `.cuda()`, device="cuda" and `torch.cuda.FloatTensor` mean this device in this thread.
+    """Inside the block, `.cuda()`, device="cuda" and `torch.cuda.FloatTensor` mean this device in this thread.
 
-    OpenOOD's post-processors call them, GPU or not. One whose constructor does, too, is made inside of it::
+    OpenOOD's post-processors call them with or without a GPU. One whose constructor does so too is built inside::
 
         with farout.adapters.cuda_on("cpu"):
             scaling = TemperatureScalingPostprocessor(config)
     """
     target = torch.device(device)
     cuda: Any = torch.cuda
-    kept = cuda.FloatTensor
+    original = cuda.FloatTensor
 
     def float_tensor(data: Any) -> Tensor:
         return torch.tensor(data, dtype=torch.float32, device=target)
@@ -56,4 +56,4 @@ def cuda_on(device: torch.device | str) -> Iterator[None]:
         with _CudaOn(target):
             yield
     finally:
-        cuda.FloatTensor = kept
+        cuda.FloatTensor = original

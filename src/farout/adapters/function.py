@@ -1,4 +1,4 @@
-"""A plain function as a detector."""
+"""`function`: a plain function as a detector."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from farout.plugins import is_named, named_object
 from farout.scores import as_scores
 
 FUNCTIONS = (FunctionType, MethodType, partial)
-"""What counts as a plain function."""
+"""Types that count as a plain function."""
 
 
 @adapter
 class Function(Detector):
-    """A function of yours: images in, one score per image out.
+    """Detector from a function: images in, one score per image out.
 
     of: a function, a bound method or a `functools.partial`, from float32 [B, C, H, W] in [0, 1] to a tensor, an array
-        or a list of B numbers; or where it stands, "file.py:name": a file that was named with --plugin.
-    name: what tables call it; the function's own name by default.
-    larger: what a larger score of it means, "outlying" or "inlying".
+        or a list of B numbers; or its place "file.py:name", in a file that was named with --plugin.
+    name: label in tables; by default the function's name.
+    larger: meaning of a larger score, "outlying" or "inlying".
     """
 
     name = "function"
@@ -37,7 +37,7 @@ class Function(Detector):
     def __init__(
         self, of: Callable[[Tensor], Any] | str | Path, *, name: str | None = None, larger: Larger = "outlying"
     ):
-        function = _loaded(str(of)) if isinstance(of, str | Path) else of
+        function = _load_plugin_function(str(of)) if isinstance(of, str | Path) else of
         if not isinstance(function, FUNCTIONS):
             what = f"the class {function.__name__}" if isinstance(function, type) else type(function).__name__
             raise TypeError(
@@ -57,13 +57,13 @@ class Function(Detector):
         return self.sign * torch.from_numpy(as_scores(scores, len(images), self.name, self.function))
 
     def identity(self) -> Json | None:
-        """The function's source, what it reads from outside and is bound to; None where that is out of reach."""
+        """Return the function's source, and the values it reads and is bound to; None if these cannot be determined."""
         function = describe_function(self.function)
         return function and {"adapter": "function", "version": 1, "larger": self.larger, "function": function}
 
 
-def _loaded(of: str) -> Any:
-    """What "file.py:name" stands for in a plugin; a study may come from anybody, so its word alone runs no code."""
+def _load_plugin_function(of: str) -> Any:
+    """Return the object "file.py:name" of a plugin; a study file alone must not run code."""
     path = Path(of.rpartition(":")[0]).resolve()
     if path.suffix == ".py" and not is_named(path):
         raise ValueError(
@@ -73,7 +73,7 @@ def _loaded(of: str) -> Any:
 
 
 def name_of(function: object) -> str:
-    """What a function is called; "function" for one without a name."""
+    """Return the name of a function; "function" if it has none."""
     while isinstance(function, partial):
         function = function.func
     called = str(getattr(function, "__name__", "function"))

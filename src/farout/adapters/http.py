@@ -1,4 +1,4 @@
-"""A detector behind an HTTP endpoint."""
+"""`http`: a detector behind an HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @adapter
 class HTTP(Detector):
-    """A detector behind an HTTP endpoint, asked in batches.
+    """Detector behind an HTTP endpoint, queried in batches.
 
     Every batch is one POST of a .npy file (float32 [B, C, H, W] in [0, 1], content type application/x-npy); the
-    answer is JSON, a list of B numbers or {"scores": [...]}, larger = more outlying.
+    response is JSON, a list of B numbers or {"scores": [...]}, larger = more outlying.
 
     url: an http or https address.
     batch: images per request.
-    timeout: seconds for one request: connection, headers and body together (not the look-up of the host's name); all
-        tries of a batch together get (retries + 1) times as many, waits included. With the defaults a batch fails after
-        150 s at the latest. After 10 s without an answer, and every 10 s from then on, the log "farout" warns of it.
-    retries: further tries after a broken connection, a timeout, "too many requests" (429) or a server error (5xx). The
-        first follows after half a second at most, each further one after twice as long, or when the server asks for it.
-    headers: sent with every request; "$FAROUT_TOKEN" in a value is read from the environment, where only variables
-        that start with FAROUT_ are. Values are kept out of identities, messages and records; the url is not.
-    version: what to change when the endpoint gives other scores, so that stored ones are not reused.
+    timeout: seconds for one request: connection, headers and body together (without the DNS lookup); all attempts of
+    a batch together get (retries + 1) times as many, waits included. With the defaults a batch fails after 150 s at
+    the latest. After every 10 s without a response the logger "farout" warns.
+    retries: further attempts after a broken connection, a timeout, "too many requests" (429) or a server error (5xx).
+        The first follows after half a second at most, each further one after twice as long, or when the server asks.
+    headers: sent with every request; "$FAROUT_TOKEN" in a value is read from the environment; only variables that start
+        with FAROUT_ are allowed. Values are not shown in identities, messages and records; the url is.
+    version: change it when the endpoint's scores change, so that stored scores are not reused.
     """
 
     name = "http"
@@ -78,22 +78,22 @@ class HTTP(Detector):
 
     def score(self, images: Tensor) -> Tensor:
         batches = [images[part] for part in chunks(len(images), self.batch)]
-        numbers = [number for batch in batches for number in self._answer(batch)]
+        numbers = [number for batch in batches for number in self._request_scores(batch)]
         return torch.tensor(numbers, dtype=torch.float64, device=images.device)
 
-    def _answer(self, images: Tensor) -> list[float]:
+    def _request_scores(self, images: Tensor) -> list[float]:
         file = io.BytesIO()
         np.save(file, np.ascontiguousarray(images.detach().cpu().float().numpy()), allow_pickle=False)
         answer = self._endpoint.post(file.getvalue(), "application/x-npy", len(images))
-        return scores_of(answer, len(images), self._endpoint.shown)
+        return parse_scores(answer, len(images), self._endpoint.display_url)
 
     def identity(self) -> Json:
-        """The address and the version; neither headers nor limits decide scores."""
+        """Return the address and the version; headers and limits do not affect scores."""
         return {"adapter": "http", "version": 1, "url": self.url, "endpoint_version": self.version}
 
 
-def scores_of(answer: Any, expected: int, who: str) -> list[float]:
-    """The scores in a JSON answer; an error that says what was got instead."""
+def parse_scores(answer: Any, expected: int, who: str) -> list[float]:
+    """Parse the scores of a JSON response; errors say what was got instead."""
     scores = answer.get("scores") if isinstance(answer, dict) else answer
     if not isinstance(scores, list):
         got = f"keys {', '.join(sorted(answer))[:100]!r}" if isinstance(answer, dict) else type(answer).__name__
@@ -109,14 +109,14 @@ def scores_of(answer: Any, expected: int, who: str) -> list[float]:
 
 
 def check_url(url: object) -> None:
-    """An http or https address with a host and without a password."""
+    """Raise unless it is an http or https address with a host and without a password."""
     if not isinstance(url, str):
         raise TypeError(f"url must be text, got {type(url).__name__}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ValueError(f"url is no address: {error}") from None
+        raise ValueError(f"url is not an address: {error}") from None
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f\x7f]", url) or not url.isascii():
         raise ValueError(
             f"url must start with http:// or https:// and name a host, got {url.partition('?')[0][:100]!r}"
@@ -128,10 +128,10 @@ def check_url(url: object) -> None:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Names and values that can be sent; errors do not show a value."""
+    """Raise unless names and values can be sent; errors do not show values."""
     for name, value in headers.items():
         if not isinstance(name, str) or not HEADER.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a header")
+            raise ValueError(f"{name!r} is not a valid header name")
         if not isinstance(value, str) or not Template(value).is_valid():
             raise ValueError(
                 f'the value of header {name} must be text; "$FAROUT_TOKEN" is read from the environment, $$ is a $'

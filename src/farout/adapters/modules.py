@@ -1,4 +1,4 @@
-"""What adapters of other libraries' detectors share: modules found, left as they were, and copied around."""
+"""Modules held by other libraries' detectors: find, preserve and share them; identities of such detectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def modules_in(value: object) -> list[nn.Module]:
-    """The modules that an object's attributes hold, also in lists, detectors and as owners of methods."""
+    """Return the modules held by an object's attributes, also in lists, nested detectors and bound methods."""
     match value:
         case nn.Module():
             return [value]
@@ -36,14 +36,14 @@ def modules_in(value: object) -> list[nn.Module]:
     return []
 
 
-def copied(thing: T, sharing: list[nn.Module]) -> T:
-    """A deep copy that shares these modules with the original."""
+def copy_sharing(thing: T, sharing: list[nn.Module]) -> T:
+    """Return a deep copy that shares these modules with the original."""
     return copy.deepcopy(thing, {id(module): module for module in sharing})
 
 
 @contextmanager
-def left_alone(modules: list[nn.Module]) -> Iterator[None]:
-    """While this lasts, modules evaluate and gradients are on; modes and parameters' gradients are then as before."""
+def preserve_modules(modules: list[nn.Module]) -> Iterator[None]:
+    """Set modules to evaluation mode and enable gradients inside the block; restore modes and gradients afterwards."""
     parts = list(dict.fromkeys(part for module in modules for part in module.modules()))
     training = [part for part in parts if part.training]
     grads = [(p, p.grad) for module in modules for p in module.parameters()]
@@ -63,10 +63,10 @@ def left_alone(modules: list[nn.Module]) -> Iterator[None]:
             parameter.grad = grad
 
 
-def told(thing: object, library: str, distribution: str) -> Json | None:
-    """What an object of another library is: its class there, the library's version, what the object holds.
+def describe_object(thing: object, library: str, distribution: str) -> Json | None:
+    """Return an object's identity: its class in the other library, the library's version, and its attributes.
 
-    A class from elsewhere is told by its source; None where no honest answer can be had.
+    A class from elsewhere is identified by its source; None if the identity cannot be determined.
     """
     code = code_of_class(type(thing), library, distribution)
     holds = describe_held(vars(thing))
@@ -74,7 +74,7 @@ def told(thing: object, library: str, distribution: str) -> Json | None:
 
 
 def code_of_class(cls: type, library: str, distribution: str) -> Json | None:
-    """The source of a class of this library and the library's version; of a class from elsewhere, its own code."""
+    """Return the digest of the class's source and the library's version; for classes from elsewhere, their own code."""
     if cls.__module__.split(".")[0] != library:
         return own_code_of(cls)
     try:

@@ -1,4 +1,4 @@
-"""A detector in an ONNX file."""
+"""`onnx`: a detector in an ONNX file."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from farout.registry import unknown
 from farout.tensors import chunks
 
 FLOATS = ("tensor(float)", "tensor(double)", "tensor(float16)")
-"""Types of output that scores can be."""
+"""Output types that are accepted as scores."""
 LARGEST = 2**28
-"""Values of a batch of fixed size that are taken: a gigabyte."""
-WORDS = 300
-"""Characters of ONNX Runtime's error messages that are shown."""
+"""Largest number of values in a batch of fixed size: a gigabyte."""
+EXCERPT_LENGTH = 300
+"""Number of characters shown of ONNX Runtime's error messages."""
 
 
 @adapter
 class ONNX(Detector):
-    """A detector in an ONNX file, run by ONNX Runtime on the processor.
+    """Detector in an ONNX file, run by ONNX Runtime on the CPU.
 
-    It takes float32 images [B, C, H, W] in [0, 1] and gives scores [B] or [B, 1]; where its batch dimension is fixed,
-    batches are filled up and the answer is cut.
+    It takes float32 images [B, C, H, W] in [0, 1] and returns scores [B] or [B, 1]; for a fixed batch size, smaller
+    batches are padded and the scores truncated.
 
-    path: the file, weights included. output: which output the scores are, where it has several and none is "score".
-    larger: what a larger score means, "outlying" or "inlying".
+    path: the file, weights included. output: name of the output with the scores, if it has several and none is "score".
+    larger: meaning of a larger score, "outlying" or "inlying".
     """
 
     name = "onnx"
@@ -55,16 +55,16 @@ class ONNX(Detector):
     def score(self, images: Tensor) -> Tensor:
         array = np.ascontiguousarray(images.detach().cpu().float().numpy())
         if array.ndim != 4:
-            raise ValueError(f"{self.path.name} takes images {_shown(self.shape)}, got {list(array.shape)}")
+            raise ValueError(f"{self.path.name} takes images {_format_shape(self.shape)}, got {list(array.shape)}")
         for size, expected in zip(array.shape[1:], self.shape[1:], strict=True):
             if isinstance(expected, int) and size != expected:
-                raise ValueError(f"{self.path.name} takes images {_shown(self.shape)}, got {list(array.shape)}")
+                raise ValueError(f"{self.path.name} takes images {_format_shape(self.shape)}, got {list(array.shape)}")
         size = self.shape[0] if isinstance(self.shape[0], int) else max(1, len(array))
-        parts = [self._filled(array[part], size) for part in chunks(len(array), size)]
+        parts = [self._score_padded(array[part], size) for part in chunks(len(array), size)]
         return self.sign * torch.from_numpy(np.concatenate([np.empty(0), *parts])).to(images.device)
 
-    def _filled(self, images: NDArray[np.float32], size: int) -> NDArray[np.float64]:
-        """Scores of a batch that may be too small: the last image is repeated."""
+    def _score_padded(self, images: NDArray[np.float32], size: int) -> NDArray[np.float64]:
+        """Score a batch, padded to `size` by repeating the last image."""
         missing = np.repeat(images[-1:], size - len(images), axis=0)
         return self._run(np.concatenate([images, missing]))[: len(images)]
 
@@ -72,13 +72,13 @@ class ONNX(Detector):
         if self._session is None:
             model = self._read()
             if hashlib.sha256(model).hexdigest()[:40] != self.digest:
-                raise ValueError(f"{self.path} has changed since it was opened; make the detector again")
+                raise ValueError(f"{self.path} has changed since it was opened; create the detector again")
             self._session = _open(model, self.path)
         try:
             (scores,) = self._session.run([self.output], {self.input: images})
         except Exception as error:  # ONNX Runtime's own, of many classes
             raise ValueError(
-                f"{self.path.name} failed on images {list(images.shape)} in [0, 1]: {_words(error)}"
+                f"{self.path.name} failed on images {list(images.shape)} in [0, 1]: {_excerpt(error)}"
             ) from error
         scores = np.asarray(scores)
         if scores.shape not in ((len(images),), (len(images), 1)) or not np.issubdtype(scores.dtype, np.floating):
@@ -91,17 +91,19 @@ class ONNX(Detector):
     def _read(self) -> bytes:
         try:
             if self.path.exists() and not self.path.is_file():
-                raise ValueError(f"cannot read the ONNX file {self.path}: it is a folder or a device, no regular file")
+                raise ValueError(
+                    f"cannot read the ONNX file {self.path}: it is a folder or a device, not a regular file"
+                )
             return self.path.read_bytes()
         except OSError as error:
             raise ValueError(f"cannot read the ONNX file {self.path}: {error.strerror}") from error
 
     def identity(self) -> Json:
-        """The file's content, wherever it lies, and how it is read."""
+        """Return the digest of the file's content, the output and the sign."""
         return {"adapter": "onnx", "version": 1, "file": self.digest, "output": self.output, "larger": self.larger}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_session": None}  # a session cannot be copied: each copy opens its own
+        return {**self.__dict__, "_session": None}  # sessions cannot be copied: each copy opens its own
 
 
 def _open(model: bytes, path: Path) -> Any:
@@ -117,14 +119,14 @@ def _open(model: bytes, path: Path) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ValueError(
-            f"{path} cannot be opened as an ONNX model in one file, weights included: {_words(error)}"
+            f"{path} cannot be opened as an ONNX model in one file, weights included: {_excerpt(error)}"
         ) from error
 
 
-def _words(error: Exception) -> str:
-    """The end of what ONNX Runtime says: it starts with places in its own source."""
+def _excerpt(error: Exception) -> str:
+    """Return the end of an error message of ONNX Runtime; it starts with places in its own source."""
     line = " ".join(str(error).split())
-    return line if len(line) <= WORDS else "…" + line[-WORDS:]
+    return line if len(line) <= EXCERPT_LENGTH else "…" + line[-EXCERPT_LENGTH:]
 
 
 PARTS = {
@@ -136,52 +138,52 @@ PARTS = {
     "sparse": {1: "tensor", 2: "tensor"},
     "tensor": {13: "elsewhere"},
 }
-"""Where tensors are in a model: the numbers of the fields of onnx.proto that lead to where their data is."""
+"""Field numbers of onnx.proto that lead to the external data of tensors."""
 
 
 def _refuse_other_files(model: bytes, path: Path) -> None:
-    """An error where weights are in another file: ONNX Runtime would read it, and it is no part of the identity."""
-    found: list[tuple[str, memoryview]] = [("model", memoryview(model))]
+    """Raise if weights are in another file: ONNX Runtime would read it, and it is not part of the identity."""
+    pending: list[tuple[str, memoryview]] = [("model", memoryview(model))]
     try:
-        while found:
-            kind, message = found.pop()
+        while pending:
+            kind, message = pending.pop()
             if kind == "elsewhere":
                 raise ValueError("it keeps weights in another file")
-            found += [(PARTS[kind][number], part) for number, part in _fields(message) if number in PARTS[kind]]
+            pending += [(PARTS[kind][number], part) for number, part in _fields(message) if number in PARTS[kind]]
     except (IndexError, ValueError) as error:
         raise ValueError(f"{path} cannot be opened as an ONNX model in one file, weights included: {error}") from None
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """The fields of a protobuf message that hold bytes, by number."""
-    place = 0
+    """Yield the fields of a protobuf message that hold bytes, with their numbers."""
+    offset = 0
 
     def varint() -> int:
-        nonlocal place
+        nonlocal offset
         value = shift = 0
         while True:
-            byte = message[place]
-            place, value, shift = place + 1, value | (byte & 127) << shift, shift + 7
+            byte = message[offset]
+            offset, value, shift = offset + 1, value | (byte & 127) << shift, shift + 7
             if byte < 128:
                 return value
 
-    while place < len(message):
+    while offset < len(message):
         number, wire = divmod(varint(), 8)
         if wire == 0:
             varint()
             continue
         if wire not in (1, 2, 5):
-            raise ValueError("it is no protobuf")
+            raise ValueError("it is not a protobuf file")
         size = varint() if wire == 2 else 8 if wire == 1 else 4
-        if size > len(message) - place:
-            raise ValueError("it is cut off")
+        if size > len(message) - offset:
+            raise ValueError("it is truncated")
         if wire == 2:
-            yield number, message[place : place + size]
-        place += size
+            yield number, message[offset : offset + size]
+        offset += size
 
 
 def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
-    """The name of the only input, and its shape, None for a free size."""
+    """Return the name and shape of the only input; None for a free size."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
         names = f"the inputs {', '.join(i.name for i in inputs)}" if inputs else "no input"
@@ -189,28 +191,28 @@ def _input(session: Any, path: Path) -> tuple[str, tuple[int | None, ...]]:
     shape = tuple(size if isinstance(size, int) and size >= 0 else None for size in inputs[0].shape or ())
     if inputs[0].type != "tensor(float)" or len(shape) != 4 or shape[1] not in (None, 1, 3):
         raise ValueError(
-            f"input {inputs[0].name!r} of {path.name} is {inputs[0].type} {_shown(shape)}, "
+            f"input {inputs[0].name!r} of {path.name} is {inputs[0].type} {_format_shape(shape)}, "
             "expected float32 images [B, C, H, W] with 1 or 3 channels"
         )
     values = math.prod(1 if size is None else size for size in shape)
     if not 1 <= values <= LARGEST:
         raise ValueError(
-            f"input {inputs[0].name!r} of {path.name} is {_shown(shape)}, expected sizes from 1 on and at most "
+            f"input {inputs[0].name!r} of {path.name} is {_format_shape(shape)}, expected sizes from 1 on and at most "
             f"{LARGEST:,} values in a batch; export it with a free batch size"
         )
     return inputs[0].name, shape
 
 
-def _output(session: Any, wanted: str | None, path: Path) -> str:
-    """The name of the output that is the scores."""
+def _output(session: Any, requested: str | None, path: Path) -> str:
+    """Return the name of the output with the scores."""
     outputs = {output.name: output for output in session.get_outputs()}
-    if wanted is None and "score" in outputs:  # beside its p-values, as `Panel.export` writes it
-        wanted = "score"
-    if wanted is None and len(outputs) > 1:
+    if requested is None and "score" in outputs:  # `Panel.export` also writes p-values
+        requested = "score"
+    if requested is None and len(outputs) > 1:
         raise ValueError(f"{path.name} has the outputs {', '.join(outputs)}: say with output= which one is the scores")
     if not outputs:
         raise ValueError(f"{path.name} has no output, expected scores [B] or [B, 1]")
-    name = wanted or next(iter(outputs))
+    name = requested or next(iter(outputs))
     if name not in outputs:
         raise unknown(f"output of {path.name}:", name, outputs)
     if outputs[name].type not in FLOATS:
@@ -219,9 +221,11 @@ def _output(session: Any, wanted: str | None, path: Path) -> str:
         )
     shape = outputs[name].shape
     if shape and (len(shape) > 2 or (len(shape) == 2 and isinstance(shape[1], int) and shape[1] != 1)):
-        raise ValueError(f"output {name!r} of {path.name} has shape {_shown(shape)}, expected scores [B] or [B, 1]")
+        raise ValueError(
+            f"output {name!r} of {path.name} has shape {_format_shape(shape)}, expected scores [B] or [B, 1]"
+        )
     return str(name)
 
 
-def _shown(shape: Any) -> str:
+def _format_shape(shape: Any) -> str:
     return f"[{', '.join(str(size) if isinstance(size, int) else '?' for size in shape)}]"

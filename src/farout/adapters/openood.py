@@ -1,4 +1,4 @@
-"""A post-processor of OpenOOD on a network of ours."""
+"""Adapter of OpenOOD's post-processors to a `farout.Network`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from farout.adapters.devices import cuda_on
-from farout.adapters.libraries import drawing_from
-from farout.adapters.modules import code_of_class, copied, left_alone, told
-from farout.adapters.openood_loader import Answering, Loader
+from farout.adapters.libraries import seed_global_rngs
+from farout.adapters.modules import code_of_class, copy_sharing, describe_object, preserve_modules
+from farout.adapters.openood_loader import Loader, RaisingDict
 from farout.adapters.openood_net import Net
-from farout.adapters.openood_rules import Wrap, check_adaptable, settle, wrapper_of
+from farout.adapters.openood_rules import Wrap, check_adaptable, finish_setup, wrapper_of
 from farout.checks import check_count
 from farout.core import Detector, ImageSet, NotFitted
 from farout.identity import Json, describe_held
@@ -22,19 +22,20 @@ from farout.networks.network import Network
 
 
 class OpenOOD(Detector):
-    """A post-processor of OpenOOD on a `farout.Network`: OpenOOD(KNNPostprocessor(config), network).
+    """Post-processor of OpenOOD on a `farout.Network`: OpenOOD(KNNPostprocessor(config), network).
 
-    It sees what OpenOOD's see: normalized images, a net with return_feature, get_fc and so on, wrapped as OpenOOD's
-    evaluator wraps it (ReactNet, ASHNet, ScaleNet, AdaScaleANet, AdaScaleLNet), loaders of dicts with "data" and
-    "label"; `.cuda()` goes to the network's device. Its confidence is larger for inliers, so scores are its negative.
-    docs/adapters.md lists the post-processors that work; one that could not compute what OpenOOD does is refused.
+    It gets the inputs that OpenOOD provides: normalized images, a net with return_feature, get_fc and so on, wrapped
+    as in OpenOOD's evaluator (ReactNet, ASHNet, ScaleNet, AdaScaleANet, AdaScaleLNet), loaders of dicts with "data"
+    and "label"; `.cuda()` goes to the network's device. Its confidence is larger for inliers, so scores are its
+    negative. docs/adapters.md lists the supported post-processors; one that could not compute OpenOOD's scores is
+    refused.
 
-    `fit` sets a copy up, with the images as the loaders "train", "val" and "test" of the inliers, and no outliers.
+    `fit` sets up a copy, with the images as the loaders "train", "val" and "test" of the inliers, and no outliers.
     val: images for its loaders "val" and "test" instead.
-    name: what tables call it; its class's name by default.
-    wrap: a function from the net to the net that the post-processor runs on; by default as OpenOOD's evaluator has it.
-    batch_size: images per batch of the loaders, as OpenOOD's evaluator has it: nnguide keeps whole batches.
-    seed: where random draws start from, in `fit` and in each call of `score`.
+    name: label in tables; by default its class's name.
+    wrap: a function from the net to the net that the post-processor runs on; by default as in OpenOOD's evaluator.
+    batch_size: images per batch of the loaders, by default as in OpenOOD's evaluator: nnguide keeps whole batches.
+    seed: seed of the random draws, in `fit` and in each call of `score`.
     """
 
     def __new__(cls, postprocessor: Any = None, *_: Any, **__: Any) -> OpenOOD:
@@ -52,10 +53,10 @@ class OpenOOD(Detector):
         batch_size: int = 200,
         seed: int = 0,
     ) -> None:
-        given = isinstance(postprocessor, type)
-        if given or not all(callable(getattr(postprocessor, part, None)) for part in ("setup", "postprocess")):
-            what = f"the class {postprocessor.__name__}" if given else type(postprocessor).__name__
-            raise TypeError(f"expected a post-processor with setup and postprocess, made with its config, got {what}")
+        is_type = isinstance(postprocessor, type)
+        if is_type or not all(callable(getattr(postprocessor, part, None)) for part in ("setup", "postprocess")):
+            what = f"the class {postprocessor.__name__}" if is_type else type(postprocessor).__name__
+            raise TypeError(f"expected a post-processor object with setup and postprocess, got {what}")
         if not isinstance(network, Network):
             got = type(network).__name__
             raise TypeError(f"expected a farout.Network, got {got}; wrap it: farout.Network(module, mean=…, std=…)")
@@ -76,7 +77,7 @@ class OpenOOD(Detector):
         if not len(images):
             return images.new_empty(0, dtype=torch.float64)
         with self._net() as net:
-            _, confidence = self.ready.postprocess(net, self.seen(images))
+            _, confidence = self.ready.postprocess(net, self.normalize_images(images))
         confidence = torch.as_tensor(confidence).detach().double()
         if confidence.shape not in ((len(images),), (len(images), 1)):
             shape = list(confidence.shape)
@@ -85,22 +86,22 @@ class OpenOOD(Detector):
 
     @contextmanager
     def _net(self) -> Iterator[nn.Module]:
-        """The net that the post-processor runs on, evaluating; the network and the random generators are left alone."""
-        with left_alone([self.network]), drawing_from(self.seed), cuda_on(self.network.device):
+        """Yield the net that the post-processor runs on; network modes and random states are restored afterwards."""
+        with preserve_modules([self.network]), seed_global_rngs(self.seed), cuda_on(self.network.device):
             net: nn.Module = Net(self.network, self.name)
             yield (net if self.wrap is None else self.wrap(net)).eval()
 
-    def seen(self, images: Tensor) -> Tensor:
-        """Return the images as the net sees them: normalized, without gradients."""
+    def normalize_images(self, images: Tensor) -> Tensor:
+        """Return the normalized images, without gradients."""
         with torch.no_grad():
             return self.network.normalize(images.detach().clone().to(self.network.device)).contiguous()
 
     def identity(self) -> Json | None:
-        """The post-processor's class and settings, the network, and what it was set up with; None if out of reach."""
-        own = told(self.postprocessor, "openood", "openood")
-        given: Any = self.wrap
-        is_class = isinstance(given, type)
-        wrap = code_of_class(given, "openood", "openood") if is_class else describe_held({"": given})
+        """Return the post-processor's class and settings, the network and the set-up images; None if unknown."""
+        own = describe_object(self.postprocessor, "openood", "openood")
+        wrapper: Any = self.wrap
+        is_class = isinstance(wrapper, type)
+        wrap = code_of_class(wrapper, "openood", "openood") if is_class else describe_held({"": wrapper})
         if own is None or wrap is None:
             return None
         return {
@@ -117,22 +118,24 @@ class OpenOOD(Detector):
 
 
 class FittedOpenOOD(OpenOOD):
-    """One that must be set up."""
+    """Post-processor that must be set up first."""
 
     def fit(self, images: ImageSet) -> None:
-        ready = copied(self.postprocessor, [self.network])
-        train, val = (Loader(part, self.batch_size, self.seen, self.name) for part in (images, self.val or images))
-        outliers = Answering(
-            f"{self.name} learns from outliers ({{}}), and this adapter gives it none; set what it learns"
+        ready = copy_sharing(self.postprocessor, [self.network])
+        train, val = (
+            Loader(part, self.batch_size, self.normalize_images, self.name) for part in (images, self.val or images)
+        )
+        outliers = RaisingDict(
+            f"{self.name} learns from outliers ({{}}), which this adapter does not provide; set its parameters directly"
         )
         with self._net() as net:
             ready.setup(net, {"train": train, "val": val, "test": val}, outliers)
-            settle(ready)
+            finish_setup(ready)
         self.ready, self.fitted_on = ready, images.fingerprint
 
 
 def _needs_setup(postprocessor: Any) -> bool:
-    """Does it learn from inliers, and has not yet?"""
+    """Return True if it learns from inliers and is not set up yet."""
     owner = next((part for part in type(postprocessor).__mro__ if "setup" in vars(part)), None)
     return (
         owner is not None and owner.__name__ != "BasePostprocessor" and not getattr(postprocessor, "setup_flag", False)

@@ -1,4 +1,4 @@
-"""Image sets as OpenOOD's data loaders."""
+"""Data loaders in OpenOOD's format."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from farout.tensors import chunks
 
 
 class Loader:
-    """A set as OpenOOD's loaders give it: dicts with "data", "data_aux" and "label", any number of times.
+    """Data loader of an image set in OpenOOD's format: dicts with "data", "data_aux" and "label"; iterable repeatedly.
 
-    seen: what the net sees of images. who: the post-processor's name, for errors.
+    normalize: preprocessing of the images for the net. who: the post-processor's name, for errors.
     """
 
-    def __init__(self, images: ImageSet, batch_size: int, seen: Callable[[Tensor], Tensor], who: str) -> None:
+    def __init__(self, images: ImageSet, batch_size: int, normalize: Callable[[Tensor], Tensor], who: str) -> None:
         self.dataset, self.batch_size = images, batch_size
-        self._seen, self._who = seen, who
+        self._normalize, self._who = normalize, who
 
     def __len__(self) -> int:
         return -(-len(self.dataset) // self.batch_size)
@@ -30,17 +30,17 @@ class Loader:
         return Batches(self)
 
     def batch(self, part: slice) -> dict[str, Tensor]:
-        """The images of this part of the set and their labels."""
-        data = self._seen(self.dataset.batch(np.arange(part.start, part.stop)))
-        missing = f"{self._who} fits on labelled images, and {self.dataset.name!r} has no {{}}"
-        batch = Answering(missing, data=data, data_aux=data)
+        """Return the images of this part of the set and their labels."""
+        data = self._normalize(self.dataset.batch(np.arange(part.start, part.stop)))
+        missing = f"{self._who} fits on labeled images, and {self.dataset.name!r} has no {{}}"
+        batch = RaisingDict(missing, data=data, data_aux=data)
         if self.dataset.labels is not None:
             batch["label"] = torch.from_numpy(self.dataset.labels[part])
         return batch
 
 
 class Batches(Iterator[dict[str, Tensor]]):
-    """Iterator over a loader; some post-processors ask it for its length."""
+    """Iterator over a loader, with a length, which some post-processors use."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -53,8 +53,8 @@ class Batches(Iterator[dict[str, Tensor]]):
         return self._loader.batch(next(self._parts))
 
 
-class Answering(dict[str, Any]):
-    """Dict whose missing keys are told in an error with the key in its place."""
+class RaisingDict(dict[str, Any]):
+    """Dict that raises an error with a message for missing keys; the message may contain the key."""
 
     def __init__(self, message: str, **values: Any) -> None:
         super().__init__(**values)

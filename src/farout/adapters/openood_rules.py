@@ -1,4 +1,4 @@
-"""OpenOOD's conventions: which net each of its post-processors runs on, and which ones cannot be adapted."""
+"""OpenOOD's conventions: the net that each post-processor runs on, and the post-processors that cannot be adapted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WRAPPERS = {
     "ScalePostprocessor": "scale_net.ScaleNet",
     "AdaScalePostprocessor": {"adascale_a": "adascale_net.AdaScaleANet", "adascale_l": "adascale_net.AdaScaleLNet"},
 }
-"""The net of openood.networks that OpenOOD's evaluator puts around the classifier, where it depends on the settings by
-the name in them. Each has a `forward_threshold` of its own."""
+"""Net of openood.networks that OpenOOD's evaluator wraps around the classifier; for AdaScale it depends on the name in
+the settings. Each has its own `forward_threshold`."""
 
 SPECIAL_NETS = {
     "CIDERPostprocessor": "a projection (cider_net.CIDERNet)",
@@ -32,7 +32,7 @@ SPECIAL_NETS = {
     "RotPredPostprocessor": "a rotation head (rot_net.RotNet)",
     "T2FNormPostprocessor": "normalized features (t2fnorm_net.T2FNormNet)",
 }
-"""Post-processors that read another net than a classifier, which `wrap` can make, and the part that they need."""
+"""Post-processors that need another net than a classifier, which `wrap` can build, and the part that they need."""
 
 REFUSED = {
     "CutPastePostprocessor": "its loaders give several cut-and-pasted copies of every image",
@@ -46,22 +46,22 @@ REFUSED = {
     "Rd4adPostprocessor": "it reads an encoder and a decoder, no classifier",
     "SSDPostprocessor": "in OpenOOD it has no score of its own: it inherits msp's",
 }
-"""Post-processors that cannot be adapted, and why."""
+"""Post-processors that cannot be adapted, and the reasons."""
 
 
 def check_adaptable(postprocessor: Any, wrap: Wrap | None, name: str) -> None:
-    """Raise an error that names the post-processor where its scores would not be OpenOOD's; warn of settings."""
-    if found := _entry(postprocessor, REFUSED):
-        raise ValueError(f"{name} of OpenOOD cannot be adapted: {found}")
-    if wrap is None and (found := _entry(postprocessor, SPECIAL_NETS)):
+    """Raise if the post-processor's scores would not be OpenOOD's; warn about settings that are not searched."""
+    if entry := _entry(postprocessor, REFUSED):
+        raise ValueError(f"{name} of OpenOOD cannot be adapted: {entry}")
+    if wrap is None and (entry := _entry(postprocessor, SPECIAL_NETS)):
         raise ValueError(
-            f"{name} of OpenOOD reads a net with {found}, and a farout.Network is a plain classifier; give a function "
-            "that makes such a net of a classifier: OpenOOD(…, wrap=lambda net: …)"
+            f"{name} of OpenOOD reads a net with {entry}, and a farout.Network is a plain classifier; give a function "
+            "that builds such a net from a classifier: OpenOOD(…, wrap=lambda net: …)"
         )
     if getattr(postprocessor, "APS_mode", False) and not getattr(postprocessor, "hyperparam_search_done", False):
         warnings.warn(
             f"{name} has APS_mode on, by which OpenOOD's evaluator searches its settings on validation outliers; here "
-            "it keeps those it was made with (postprocessor.APS_mode = False says that this is meant)",
+            "it keeps its current ones (set postprocessor.APS_mode = False to silence this warning)",
             stacklevel=3,
         )
 
@@ -69,39 +69,39 @@ def check_adaptable(postprocessor: Any, wrap: Wrap | None, name: str) -> None:
 def wrapper_of(postprocessor: Any, name: str) -> Wrap | None:
     """Return the net that OpenOOD's evaluator wraps the classifier in for this post-processor; None if there is none.
 
-    It is OpenOOD's own class, so that what it computes is OpenOOD's in any version.
+    It is OpenOOD's own class, so that the scores are OpenOOD's in any version.
     """
-    found = _entry(postprocessor, WRAPPERS)
-    if isinstance(found, dict):
+    entry = _entry(postprocessor, WRAPPERS)
+    if isinstance(entry, dict):
         kind = postprocessor.config.postprocessor.name
-        if kind not in found:
+        if kind not in entry:
             raise ValueError(
-                f"the configuration of {name} has the name {kind!r}, expected one of {', '.join(found)}, which decides "
+                f"the configuration of {name} has the name {kind!r}, expected one of {', '.join(entry)}, which decides "
                 "the net it runs on; or give that net with wrap="
             )
-        found = found[kind]
-    if found is None:
+        entry = entry[kind]
+    if entry is None:
         return None
     owner = next(part for part in type(postprocessor).__mro__ if part.__name__ in WRAPPERS and _is_openoods(part))
-    file, _, wrapper = found.partition(".")
+    file, _, wrapper = entry.partition(".")
     package = owner.__module__.partition(".postprocessors")[0]
     try:
-        made: Wrap = getattr(importlib.import_module(f"{package}.networks.{file}"), wrapper)
+        wrapper_class: Wrap = getattr(importlib.import_module(f"{package}.networks.{file}"), wrapper)
     except (ImportError, AttributeError) as error:
         raise ImportError(
-            f"{name} runs on {package}.networks.{found}, which cannot be imported ({error}); give it with wrap="
+            f"{name} runs on {package}.networks.{entry}, which cannot be imported ({error}); give it with wrap="
         ) from error
-    return made
+    return wrapper_class
 
 
-def settle(postprocessor: Any) -> None:
-    """Finish what `setup` leaves to OpenOOD's search of settings: adascale's thresholds, with the settings it has."""
+def finish_setup(postprocessor: Any) -> None:
+    """Finish the set-up that OpenOOD leaves to its hyper-parameter search: adascale's thresholds."""
     if _entry(postprocessor, {"AdaScalePostprocessor": True}):
         postprocessor.set_hyperparam(postprocessor.get_hyperparam())
 
 
 def _entry(postprocessor: Any, table: dict[str, Any]) -> Any:
-    """Return the table's entry for the first class of OpenOOD's that this is; None where it has none."""
+    """Return the table's entry for the first class of OpenOOD in the object's bases; None if there is none."""
     names = (part.__name__ for part in type(postprocessor).__mro__ if _is_openoods(part))
     return next((table[name] for name in names if name in table), None)
 

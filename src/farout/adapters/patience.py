@@ -1,4 +1,4 @@
-"""Log messages while an answer is awaited."""
+"""Log messages while waiting for a response."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 LOG = logging.getLogger("farout")
 NOTICE = 10.0
-"""Seconds without an answer after which, and between which, the log says so."""
+"""Seconds between log messages while there is no response."""
 
 
 @dataclass
 class Waiting:
-    """An answer that is awaited: from whom, and what is being tried."""
+    """Pending request: the endpoint, and the current attempt."""
 
     who: str
     state: str = ""
 
 
 @contextmanager
-def noticed(waiting: Waiting) -> Iterator[None]:
-    """While this lasts, warn in the log every `NOTICE` seconds that there is no answer yet."""
+def warn_while_waiting(waiting: Waiting) -> Iterator[None]:
+    """Log a warning every `NOTICE` seconds inside the block."""
     done = threading.Event()
     start = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""A detector of pytorch-ood."""
+"""Adapter of pytorch-ood's detectors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farout.adapters.libraries import drawing_from
-from farout.adapters.modules import copied, left_alone, modules_in, told
+from farout.adapters.libraries import seed_global_rngs
+from farout.adapters.modules import copy_sharing, describe_object, modules_in, preserve_modules
 from farout.core import Detector, ImageSet, NotFitted
 from farout.identity import Json, describe_held
 from farout.networks.network import Network
@@ -21,7 +21,7 @@ Normalize = Network | Callable[[Tensor], Tensor]
 
 
 class Unset(Enum):
-    """A choice that was not made, where None is one."""
+    """Marker of an argument that was not given, where None is a valid value."""
 
     UNSET = "unset"
 
@@ -30,18 +30,18 @@ UNSET = Unset.UNSET
 
 
 class PytorchOOD(Detector):
-    """A detector of pytorch-ood (0.4), made with its model.
+    """Detector of pytorch-ood (0.4), constructed with its model.
 
     PytorchOOD(pytorch_ood.detector.EnergyBased(network.module), normalize=network)
 
-    Its scores are larger for outliers already. `fit` fits a copy, which shares the model; a detector that was fitted
-    beforehand scores as it is.
+    Its scores are larger for outliers already. `fit` fits a copy that shares the model; a detector that is already
+    fitted is used unchanged.
 
-    normalize: what is done to images in [0, 1] before they are given to it: a `farout.Network`, by whose mean and std
-        they are normalized, or a function; None where its model takes images in [0, 1]. It must be given: a model that
-        gets images of another range scores all the same, and wrong.
-    name: what tables call it; its class's name by default.
-    seed: where random draws start from, in `fit` and in each call of `score`.
+    normalize: preprocessing of images in [0, 1] for its model: a `farout.Network`, whose mean and std are used, or a
+        function; None if its model takes images in [0, 1]. It is required: a model that gets images of another range
+        returns wrong scores without an error.
+    name: label in tables; by default its class's name.
+    seed: seed of the random draws, in `fit` and in each call of `score`.
     """
 
     def __new__(cls, detector: Any = None, **_: Any) -> PytorchOOD:
@@ -55,11 +55,11 @@ class PytorchOOD(Detector):
             callable(getattr(detector, part, None)) for part in ("fit", "predict")
         ):
             what = f"the class {detector.__name__}" if isinstance(detector, type) else type(detector).__name__
-            raise TypeError(f"expected a detector of pytorch-ood, made with its model, got {what}")
+            raise TypeError(f"expected a detector object of pytorch-ood, got {what}")
         if isinstance(normalize, Unset):
             raise TypeError(
-                f"say what {type(detector).__name__}'s model takes: normalize=network (a farout.Network) gives it "
-                "images normalized by that network's mean and std, normalize=None gives it images in [0, 1] as they are"
+                f"normalize= is required for {type(detector).__name__}: normalize=network (a farout.Network) uses that "
+                "network's mean and std, normalize=None passes images in [0, 1]"
             )
         if normalize is not None and not callable(normalize):
             got = type(normalize).__name__
@@ -71,16 +71,16 @@ class PytorchOOD(Detector):
 
     @property
     def modules(self) -> list[torch.nn.Module]:
-        """The modules that the detector and its normaliser hold."""
+        """Modules held by the detector and its normalizer."""
         return modules_in([*vars(self.detector).values(), self.normalize])
 
     def score(self, images: Tensor) -> Tensor:
         if not len(images):
             return images.new_empty(0, dtype=torch.float64)
         detector = self.fitted or self.detector
-        with left_alone(self.modules), drawing_from(self.seed):
+        with preserve_modules(self.modules), seed_global_rngs(self.seed):
             try:
-                scores = self._predict(detector, self._seen(images))
+                scores = self._predict(detector, self._normalize_images(images))
             except Exception as error:
                 if type(error).__name__ == "RequiresFittingException":
                     raise NotFitted(f"{self.name} is not fitted: call fit on inliers first") from error
@@ -88,14 +88,14 @@ class PytorchOOD(Detector):
         return torch.as_tensor(scores).detach().double().to(images.device)
 
     def _predict(self, detector: Any, images: Tensor) -> Any:
-        """Gradients are on for those that need them only."""
+        """Return the scores, with gradients enabled only for detectors that need them."""
         with torch.set_grad_enabled(
             any(part.__name__ in ("GradientDetector", "ODIN") for part in type(detector).__mro__)
         ):
             return detector.predict(images)
 
-    def _seen(self, images: Tensor) -> Tensor:
-        """What their model sees."""
+    def _normalize_images(self, images: Tensor) -> Tensor:
+        """Return the images as the model takes them."""
         images = images.detach().clone()
         with torch.no_grad():
             if isinstance(self.normalize, Network):
@@ -103,8 +103,8 @@ class PytorchOOD(Detector):
             return images if self.normalize is None else self.normalize(images)
 
     def identity(self) -> Json | None:
-        """The detector's class, library and what it holds, and what it was fitted on; None if that cannot be told."""
-        own = told(self.detector, "pytorch_ood", "pytorch-ood")
+        """Return the detector's class, library and attributes, and the training set; None if unknown."""
+        own = describe_object(self.detector, "pytorch_ood", "pytorch-ood")
         normalize = describe_held({"": self.normalize})
         if own is None or normalize is None:
             return None
@@ -119,22 +119,22 @@ class PytorchOOD(Detector):
 
 
 class FittedPytorchOOD(PytorchOOD):
-    """One that must be fitted."""
+    """Detector that must be fitted first."""
 
     def fit(self, images: ImageSet) -> None:
         if images.labels is None:
-            raise ValueError(f"{self.name} fits on labelled images, and {images.name!r} has no labels")
-        fitted = copied(self.detector, self.modules)
-        with left_alone(self.modules), drawing_from(self.seed), torch.no_grad():
-            fitted.fit(_Batches(images, self._seen))
+            raise ValueError(f"{self.name} fits on labeled images, and {images.name!r} has no labels")
+        fitted = copy_sharing(self.detector, self.modules)
+        with preserve_modules(self.modules), seed_global_rngs(self.seed), torch.no_grad():
+            fitted.fit(_Batches(images, self._normalize_images))
         self.fitted, self.fitted_on = fitted, images.fingerprint
 
 
 class _Batches:
-    """A set as their loaders give it: batches (images, labels), any number of times."""
+    """Data loader of an image set in pytorch-ood's format: batches (images, labels); iterable repeatedly."""
 
-    def __init__(self, images: ImageSet, seen: Callable[[Tensor], Tensor]) -> None:
-        self.images, self.seen = images, seen
+    def __init__(self, images: ImageSet, normalize: Callable[[Tensor], Tensor]) -> None:
+        self.images, self.normalize = images, normalize
 
     def __len__(self) -> int:
         return len(list(chunks(len(self.images))))
@@ -144,4 +144,4 @@ class _Batches:
         assert labels is not None
         for part in chunks(len(self.images)):
             batch = self.images.batch(np.arange(part.start, part.stop))
-            yield self.seen(batch), torch.from_numpy(labels[part])
+            yield self.normalize(batch), torch.from_numpy(labels[part])

@@ -1,4 +1,4 @@
-"""The battery: what any detector must get right before its scores mean anything."""
+"""`farout.check`: checks that any detector must pass before its scores can be trusted."""
 
 from __future__ import annotations
 
@@ -23,68 +23,69 @@ from farout.scores import as_scores
 
 IMAGES, NOISE, TRAIN = 24, 4, 200
 RTOL, ATOL = 1e-4, 1e-6
-"""How far scores may move with the batch: float32 networks round differently, by this at most (relative to the
-largest score)."""
+"""Relative and absolute tolerance of scores between batches: float32 networks round differently."""
 
 
 class Finding(NamedTuple):
-    """One check and how it went; `problem` is empty where all is well."""
+    """Result of one check; `problem` is empty if it passed."""
 
     check: str
     problem: str
 
 
 class Problem(AssertionError):
-    """What a check found."""
+    """Failure of a check."""
 
 
 def check(detector: Any, images: Any = None) -> list[Finding]:
-    """Put a detector (an object, a class that can be made without arguments, or a function) through the battery.
+    """Run all checks on a detector: an object, a class whose constructor needs no arguments, or a function.
 
-    images: inliers to fit and score, anything that `farout.data.as_image_set` takes; the built-in "toy" set if None.
-    Every check gets a fresh, unfitted copy.
+    images: inliers to fit and score, any input of `farout.data.as_image_set`; None for the built-in "toy" set.
+    Every check gets a new, unfitted copy.
     """
-    given = None if images is None else as_image_set(images)
-    train, test = given or load("toy", "train"), given or load("toy")
-    bench = Bench(Function(detector) if isinstance(detector, FUNCTIONS) else detector, train.limit(TRAIN), _tried(test))
-    bench.fresh()  # what is no detector at all is an error, not ten findings
-    return [Finding(name, _problem(function, bench)) for name, function in CHECKS.items()]
+    inputs = None if images is None else as_image_set(images)
+    train, test = inputs or load("toy", "train"), inputs or load("toy")
+    bench = Bench(
+        Function(detector) if isinstance(detector, FUNCTIONS) else detector, train.limit(TRAIN), _test_images(test)
+    )
+    bench.fresh()  # raise now if it is not a detector at all
+    return [Finding(name, _run_check(function, bench)) for name, function in CHECKS.items()]
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The detector on the bench, with images to try it on."""
+    """Detector under test, with images to fit and score."""
 
-    given: Any
+    subject: Any
     train: ImageSet
     images: Tensor
 
     def fresh(self) -> Detector:
-        """A new, unfitted detector."""
-        made = self.given() if inspect.isclass(self.given) else copy.deepcopy(self.given)
-        if isinstance(made, Member):
-            made.panel.detectors[made.name].state = {}
-        if isinstance(made, PostHoc):
-            made.state = {}
+        """Return a new, unfitted detector."""
+        detector = self.subject() if inspect.isclass(self.subject) else copy.deepcopy(self.subject)
+        if isinstance(detector, Member):
+            detector.panel.detectors[detector.name].state = {}
+        if isinstance(detector, PostHoc):
+            detector.state = {}
             channels, side, _ = self.train.shape
             network = create("resnet20", max(2, len(self.train.classes)), side, channels)
-            return Panel(network, {made.name: made})[made.name]
-        if not isinstance(made, Detector):
-            raise TypeError(f"expected a farout.Detector or a farout.PostHoc, got {type(made).__name__}")
-        return made
+            return Panel(network, {detector.name: detector})[detector.name]
+        if not isinstance(detector, Detector):
+            raise TypeError(f"expected a farout.Detector or a farout.PostHoc, got {type(detector).__name__}")
+        return detector
 
     def fitted(self) -> Detector:
-        """A new detector, fitted."""
+        """Return a new, fitted detector."""
         detector = self.fresh()
         detector.fit(self.train)
         return detector
 
     def score(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
-        """Its scores of a copy of the images, as float64."""
-        return self.score_these(detector, images.clone())
+        """Score a copy of the images, as float64."""
+        return self.score_without_copy(detector, images.clone())
 
-    def score_these(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
-        """Its scores of the very images given, as float64."""
+    def score_without_copy(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
+        """Score the images themselves, as float64."""
         with torch.no_grad():
             return as_scores(detector.score(images), len(images), detector.name, detector)
 
@@ -101,47 +102,51 @@ def finite_scores(bench: Bench) -> None:
 
 def same_images_same_scores(bench: Bench) -> None:
     detector = bench.fitted()
-    _equal(bench.score(detector, bench.images), bench.score(detector, bench.images), "scoring the same images twice")
+    _check_equal(
+        bench.score(detector, bench.images), bench.score(detector, bench.images), "scoring the same images twice"
+    )
 
 
-def whatever_the_batch(bench: Bench) -> None:
+def same_in_any_batch(bench: Bench) -> None:
     detector = bench.fitted()
     parts = np.concatenate([bench.score(detector, part) for part in bench.images.split(5)])
-    _equal(bench.score(detector, bench.images), parts, "scoring in batches of 5 and all at once")
+    _check_equal(bench.score(detector, bench.images), parts, "scoring in batches of 5 and all at once")
 
 
-def whatever_the_order(bench: Bench) -> None:
+def same_in_any_order(bench: Bench) -> None:
     detector = bench.fitted()
     order = numpy_generator(0, "battery").permutation(len(bench.images))
-    _equal(bench.score(detector, bench.images)[order], bench.score(detector, bench.images[order]), "another order")
+    _check_equal(
+        bench.score(detector, bench.images)[order], bench.score(detector, bench.images[order]), "another order"
+    )
 
 
 def a_batch_of_one(bench: Bench) -> None:
     detector = bench.fitted()
     scores = bench.score(detector, bench.images)
-    _equal(scores, np.append(bench.score(detector, bench.images[:1]), scores[1:]), "a batch of one")
+    _check_equal(scores, np.append(bench.score(detector, bench.images[:1]), scores[1:]), "a batch of one")
 
 
 def an_empty_batch(bench: Bench) -> None:
     bench.score(bench.fitted(), bench.images[:0])
 
 
-def leaves_images_alone(bench: Bench) -> None:
+def does_not_modify_images(bench: Bench) -> None:
     images = bench.images.clone()
-    bench.score_these(bench.fitted(), images)
+    bench.score_without_copy(bench.fitted(), images)
     if not torch.equal(images, bench.images):
-        raise Problem("score() changed the images it was given; work on a copy")
+        raise Problem("score() changed its input images; work on a copy")
 
 
-def fitting_again_changes_nothing(bench: Bench) -> None:
+def same_after_second_fit(bench: Bench) -> None:
     detector = bench.fitted()
     once = bench.score(detector, bench.images)
     detector.fit(bench.train)
-    _equal(once, bench.score(detector, bench.images), "fitting a second time on the same images")
+    _check_equal(once, bench.score(detector, bench.images), "fitting a second time on the same images")
 
 
 def refuses_to_score_unfitted(bench: Bench) -> None:
-    """Only where fit does something: then scoring without it must be an error, NotFitted or one that says "fit"."""
+    """If `fit` does something, scoring without it must raise NotFitted or an error that mentions "fit"."""
     detector = bench.fresh()
     if isinstance(detector, Member):
         fits = detector.panel.detectors[detector.name].fits_on is not None
@@ -162,24 +167,24 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "gives one real score per image": one_score_per_image,
     "gives finite scores": finite_scores,
     "gives the same images the same scores": same_images_same_scores,
-    "scores an image alike in any batch": whatever_the_batch,
-    "scores an image alike in any order": whatever_the_order,
+    "scores an image alike in any batch": same_in_any_batch,
+    "scores an image alike in any order": same_in_any_order,
     "takes a batch of one": a_batch_of_one,
     "takes an empty batch": an_empty_batch,
-    "does not change its input": leaves_images_alone,
-    "is the same after a second fit": fitting_again_changes_nothing,
+    "does not change its input": does_not_modify_images,
+    "is the same after a second fit": same_after_second_fit,
     "says so when it is not fitted": refuses_to_score_unfitted,
 }
 
 
-def _tried(images: ImageSet) -> Tensor:
-    """Inliers, and a few images of noise: without, a detector whose inliers all score 0 would have no scale."""
+def _test_images(images: ImageSet) -> Tensor:
+    """Return inliers and a few noise images; without noise, a detector with constant inlier scores has no scale."""
     inliers = images.batch(range(min(IMAGES - NOISE, len(images))))
     noise = numpy_generator(0, "battery", "noise").random((NOISE, *images.shape), np.float32)
     return torch.cat([inliers, torch.from_numpy(noise)])
 
 
-def _problem(function: Callable[[Bench], None], bench: Bench) -> str:
+def _run_check(function: Callable[[Bench], None], bench: Bench) -> str:
     try:
         function(bench)
     except Problem as problem:
@@ -189,13 +194,15 @@ def _problem(function: Callable[[Bench], None], bench: Bench) -> str:
     return ""
 
 
-def _equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str) -> None:
-    """The scores agree up to float32 rounding; NaN and infinity, which another check judges, agree with themselves."""
+def _check_equal(a: NDArray[np.float64], b: NDArray[np.float64], what: str) -> None:
+    """Raise unless the scores agree up to float32 rounding; NaN and infinity, which another check covers, may agree."""
     finite = np.isfinite(a) & np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        raise Problem(f"{what} turns scores finite or not: {int(np.isfinite(a).sum())} and {int(np.isfinite(b).sum())}")
+        raise Problem(
+            f"{what} changes the number of finite scores: {int(np.isfinite(a).sum())} and {int(np.isfinite(b).sum())}"
+        )
     a, b = a[finite], b[finite]
     scale = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
     off = np.abs(a - b).max(initial=0)
     if not off <= ATOL + RTOL * scale:
-        raise Problem(f"{what} moves scores by up to {off:.3g} (scores reach {scale:.3g})")
+        raise Problem(f"{what} changes scores by up to {off:.3g} (the largest score is {scale:.3g})")

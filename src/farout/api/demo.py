@@ -1,5 +1,5 @@
-"""The demonstration: a network trained on the spot on SHAPES, every detector under every attribute, and of a few the
-worst case, how they take inliers under realistic shifts, and what they say of adversarial examples, in minutes."""
+"""Study of `farout demo`, which runs in minutes: train a network on SHAPES, test every detector on every attribute, and
+a few of them by worst-case search, under realistic shifts of inliers, and on adversarial examples."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ from farout import detectors
 from farout.data.scenes.worlds import ATTRIBUTES
 from farout.study.spec import StudySpec
 
-CHEAP = {"mds_layers": {"name": "mds_layers", "epsilon": 0.0}}
-"""Detectors in a form that takes no passes of its own; one network is no ensemble."""
-SEARCHED = ["msp", "knn", "mds", "vim"]
-"""Detectors whose worst case is searched: a search asks each by itself, thousands of times."""
-SHIFTED = ["msp", "ebo", "knn", "mds", "vim", "dn2"]
-"""Detectors that see every inlier under every shift; dn2 is the one-class detector, fitted on every class by itself."""
+WITHOUT_PERTURBATION = {"mds_layers": {"name": "mds_layers", "epsilon": 0.0}}
+"""Detectors with settings that need no perturbed passes."""
+SEARCH_DETECTORS = ["msp", "knn", "mds", "vim"]
+"""Detectors whose worst case is searched; each search needs thousands of scores."""
+SHIFT_DETECTORS = ["msp", "ebo", "knn", "mds", "vim", "dn2"]
+"""Detectors tested on inliers under every shift; dn2 is the one-class detector, fitted on each class separately."""
 ATTACKS = ["pgd", "fgsm", "deepfool", "adaptive_pgd"]
-KEPT_HUE = {"name": "color", "hue": [0, 0], "label": "color, hue kept"}
-"""A hue that is turned makes inliers of the images whose hue is all that is new."""
+COLOR_WITHOUT_HUE = {"name": "color", "hue": [0, 0], "label": "color, hue kept"}
+"""Color variation without hue: changing the hue would turn outliers with a new hue into inliers."""
 
 
 def study() -> StudySpec:
-    """The study that `farout demo` runs."""
+    """Return the study that `farout demo` runs."""
     return StudySpec.model_validate(
         {
             "name": "demo",
             "inliers": "shapes",
             "networks": [{"name": "resnet20", "train": {"epochs": 8, "augment": "none"}}],
-            "detectors": [CHEAP.get(name, name) for name in detectors.names() if name != "ensemble"],
+            "detectors": [WITHOUT_PERTURBATION.get(name, name) for name in detectors.names() if name != "ensemble"],
             "protocols": [
                 {"name": "attributes", "shift": list(ATTRIBUTES)},
-                {"name": "evg", "variations": ["affine", KEPT_HUE], "detectors": SEARCHED},
-                {"name": "rood", "images": 250, "detectors": SHIFTED, "one_class": ["dn2"]},
-                {"name": "evasion", "attacks": ATTACKS, "images": 100, "adaptive_images": 20, "detectors": SEARCHED},
+                {"name": "evg", "variations": ["affine", COLOR_WITHOUT_HUE], "detectors": SEARCH_DETECTORS},
+                {"name": "rood", "images": 250, "detectors": SHIFT_DETECTORS, "one_class": ["dn2"]},
+                {
+                    "name": "evasion",
+                    "attacks": ATTACKS,
+                    "images": 100,
+                    "adaptive_images": 20,
+                    "detectors": SEARCH_DETECTORS,
+                },
             ],
             "seeds": [1],
             "budget": "quick",

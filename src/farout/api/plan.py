@@ -1,4 +1,4 @@
-"""The plan of a study: what a run would compute, in numbers of results and images."""
+"""Plan of a study: the number of results and images that a run would compute."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ HEAD = ("protocol", "results", "missing", "images", "to compute")
 
 
 class Planned(NamedTuple):
-    """The cells of a study, and the store that holds some of them already."""
+    """Cells of a study, and the store with the results computed so far."""
 
     entries: list[Entry]
     store: Store
     cuts: list[str]
-    """Parts of the study that the budget leaves out."""
+    """Parts of the study that are left out at this budget."""
 
     @classmethod
     def of(cls, spec: StudySpec, folder: Path) -> Planned:
-        """Plan a study whose results lie in this folder."""
+        """Plan a study whose results are in this folder."""
         study = from_spec(spec)
         return cls(plan(study), Store(folder), [*study.cuts, *cuts(study)])
 
     @property
     def counts(self) -> Counts:
-        """Count the results that the study is made of, and how many of them are missing."""
+        """Numbers of results in the study, and of missing ones."""
         return Counts.of(rows_of(self.entries), self.store)
 
     def totals(self) -> Iterator[str]:
-        """A table with a line per protocol, and one for all of them: what they share is counted once there."""
+        """Yield the lines of a table: one per protocol, and a total that counts shared results once."""
         parts = {name: [e for e in self.entries if e.protocol == name] for name in self._protocols}
         lines = [HEAD, *(self._line(name, entries) for name, entries in parts.items())]
         lines += [self._line("together", self.entries)] if len(parts) > 1 else []
@@ -56,7 +56,7 @@ class Planned(NamedTuple):
         return (name, *(f"{number:,}" for number in numbers))
 
     def works(self) -> Iterator[str]:
-        """A line per piece of work that is missing: cells that are computed in one pass."""
+        """Yield a line per missing piece of work: cells that are computed in one pass."""
         for work in grouped(self._missing(closure([entry.cell for entry in self.entries]))):
             yield f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}"
 
@@ -65,5 +65,5 @@ class Planned(NamedTuple):
 
 
 def _images(cells: list[Cell]) -> int:
-    """Count the images that pass a network or a detector."""
+    """Return the number of images that pass through a network or a detector."""
     return sum(work.total_cost for work in grouped(cells))

@@ -1,4 +1,4 @@
-"""The one-liner: put a detector that you hold in your hands through the protocols."""
+"""`farout.stress`: run the protocols on a detector object."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.panel import PanelSubject
 from farout.study.subjects.subject import Subject
 
-EVERYWHERE = ("noise", "toy")
-"""Outlier sets for inliers that bring none of their own: they need no download."""
+BUILT_IN_OUTLIERS = ("noise", "toy")
+"""Built-in outlier sets for inliers without their own; they need no download."""
 
 
 def stress(
@@ -38,20 +38,19 @@ def stress(
     budget: Budget = "quick",
     out: str | Path | None = None,
 ) -> Result:
-    """Put a detector through evaluation protocols; the result prints as a table with intervals.
+    """Test a detector by evaluation protocols; the result prints as a table with intervals.
 
-    detector: a `Detector`, a `Panel` (all its members at the price of one), or a function from images [B, C, H, W] in
+    detector: a `Detector`, a `Panel` (its members share the forward passes), or a function from images [B, C, H, W] in
         [0, 1] to scores, larger = more outlying.
-    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a panel that is
-        fitted already stays as it is); or images of yours, anything that `farout.data.as_image_set` takes: the detector
-        is used as it is.
-    outliers: the same, or a list of several sets; by default those that come with the inliers, else built-in ones.
-    protocols: "all" (those that can be had with these inliers) or names; budget: "quick", "standard" or "full".
-    out: a folder that keeps the results.
+    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel is
+        not fitted again); or images, any input of `farout.data.as_image_set`: then the detector is not fitted.
+    outliers: the same, or a list of several sets; by default the standard ones of the inliers, else built-in ones.
+    protocols: "all" (those that are possible with these inliers) or names; budget: "quick", "standard" or "full".
+    out: folder for the results.
     """
     if isinstance(detector, FUNCTIONS):
         detector = Function(detector)
-    detector = _checked(detector)
+    detector = _check_detector(detector)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
     names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
@@ -78,42 +77,42 @@ def stress(
         return run(study, out, progress=listener)
 
 
-def _checked(detector: object) -> Detector | Panel:
+def _check_detector(detector: object) -> Detector | Panel:
     if isinstance(detector, type):
-        raise TypeError(f"expected a detector, got the class {detector.__name__}; make one: {detector.__name__}(…)")
+        raise TypeError(f"expected a detector, got the class {detector.__name__}; create one: {detector.__name__}(…)")
     if not isinstance(detector, Detector | Panel):
         got = type(detector).__name__
-        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {got}; a function of images is taken too")
+        raise TypeError(f"expected a farout.Detector or a farout.Panel, got {got}; a function of images works too")
     return detector
 
 
 def _outliers(outliers: Any, inliers: Any, spec: InliersSpec | None) -> dict[str, ImageSource]:
     if outliers is None:
         own = spec.test.name if spec else getattr(inliers, "name", None)
-        others = [DataSpec(name=name) for name in EVERYWHERE if name != own]
+        others = [DataSpec(name=name) for name in BUILT_IN_OUTLIERS if name != own]
         return outliers_from((spec and own_outliers(spec.test)) or others)
-    given = list(outliers) if isinstance(outliers, list | tuple) and not is_images(outliers) else [outliers]
-    if not given:
+    several = list(outliers) if isinstance(outliers, list | tuple) and not is_images(outliers) else [outliers]
+    if not several:
         raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
     sources: dict[str, ImageSource] = {}
-    for item in given:
-        made = _outlier(item)
-        if twice := made.keys() & sources.keys():
+    for item in several:
+        source = _outlier(item)
+        if twice := source.keys() & sources.keys():
             raise ValueError(f"two outlier sets are called {', '.join(twice)}; give each its own name")
-        sources |= made
+        sources |= source
     return sources
 
 
 def _outlier(images: Any) -> dict[str, ImageSource]:
-    """One outlier set by its label."""
+    """Return one outlier set by its label."""
     if isinstance(images, str | Path):
         return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
-    found = as_image_set(images, what="outliers")
-    return {found.name: LiveImages(found)}
+    image_set = as_image_set(images, what="outliers")
+    return {image_set.name: LiveImages(image_set)}
 
 
 def _subjects(detector: Detector | Panel, inliers: Inliers) -> list[Subject]:
-    """The detector, or every member of the panel, fitted where there is something to fit on."""
+    """Return subjects for the detector or every member of the panel, fitted if there is a training split."""
     train = inliers.train.preview() if inliers.train else None
     if isinstance(detector, Member):
         detector = detector.panel.only(detector.name)

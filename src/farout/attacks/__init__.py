@@ -1,4 +1,4 @@
-"""Evasion: changed images that a classifier gets wrong, or a detector takes for inliers."""
+"""Evasion attacks: perturb images until a classifier misclassifies them or a detector scores them as inliers."""
 
 from farout.attacks.adaptive import AdaptivePGD
 from farout.attacks.apgd import APGDCE, APGDT
@@ -9,7 +9,7 @@ from farout.attacks.fgsm import FGSM
 from farout.attacks.masked_pgd import MaskedPGD
 from farout.attacks.pgd import PGD
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 
 __all__ = [
     "APGDCE",
@@ -22,7 +22,7 @@ __all__ = [
     "DeepFool",
     "MaskedPGD",
     "ScorePGD",
-    "Victim",
+    "Target",
     "create",
     "names",
 ]

@@ -1,4 +1,4 @@
-"""`adaptive_pgd`: images that the classifier gets wrong and the detector takes for normal."""
+"""`adaptive_pgd`: attack on a classifier and a detector at once: misclassified, and scored as an inlier."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.estimates import Sight
-from farout.attacks.gradients import checked, fooled, odds
-from farout.attacks.score_descent import Descent, Seen, leveled
-from farout.attacks.victim import Victim
+from farout.attacks.estimates import DifferentiableTarget
+from farout.attacks.gradients import check_labels, misclassified, odds
+from farout.attacks.score_descent import Descent, Evaluation, normalize_size
+from farout.attacks.victim import Target
 from farout.networks.passes import with_gradients
 
-ASIDE = 1e-9
-"""Weight of the classifier's term once it errs: it decides where the score has no gradient, and only there."""
+CLASSIFIER_WEIGHT = 1e-9
+"""Weight of the classifier's loss once the image is misclassified: it matters only where the score has no gradient."""
 
 
 @ATTACKS.register("adaptive_pgd")
@@ -24,27 +24,27 @@ ASIDE = 1e-9
 class AdaptivePGD(Descent):
     """Projected gradient descent on classifier and detector in turn ("selective" in Bryniarski et al. 2021).
 
-    While the image is classified right a step lowers the odds of its label; once it is not, the detector's score. No
-    weight between the two has to be chosen. Of the states that are classified wrong the one with the lowest score is
-    kept; where there are none, the last. Where a score has no gradient at all, as gram's
-    within its ranges, steps go on making the classifier surer of its error, in case that leads on. Steps shrink along
-    half a cosine from a quarter of epsilon.
+    While the image is classified correctly, a step lowers the log odds of its label; once it is misclassified, a step
+    lowers the detector's score. The two losses need no weight. The result is the misclassified iterate with the lowest
+    score, or the last iterate if none was misclassified. Where a score has a zero gradient, as gram's has within its
+    ranges, steps keep raising the classifier's confidence in its error, which may lead out of the flat region. Step
+    sizes follow half a cosine, from a quarter of epsilon to 0.
 
-    The paper's orthogonal variant, which never steps against the other term, kept higher scores on mds and knn.
+    The paper's orthogonal variant, which never steps against the other loss, reached higher (worse) scores on mds, knn.
     """
 
     name = "adaptive_pgd"
     against = "both"
 
-    def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
-        labels = checked(victim, images, labels, rngs)
+    def run(self, target: Target, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
+        labels = check_labels(target, images, labels, rngs)
         with with_gradients():
-            sight = Sight.of(victim, images, rngs, self.queries, self.reach)
+            differentiable = DifferentiableTarget.of(target, images, rngs, self.queries, self.reach)
 
-            def see(now: Tensor) -> Seen:
-                logits, scores = sight.both(now)
-                wrong, classifier = fooled(logits, labels), -odds(logits, labels).double()
-                value = torch.where(wrong, leveled(scores) + ASIDE * classifier, classifier)
-                return Seen(value, scores.detach(), wrong)
+            def evaluate(current: Tensor) -> Evaluation:
+                logits, scores = differentiable.logits_and_scores(current)
+                wrong, classifier = misclassified(logits, labels), -odds(logits, labels).double()
+                value = torch.where(wrong, normalize_size(scores) + CLASSIFIER_WEIGHT * classifier, classifier)
+                return Evaluation(value, scores.detach(), wrong)
 
-            return self.descend(sight, images, rngs, see)
+            return self.descend(differentiable, images, rngs, evaluate)

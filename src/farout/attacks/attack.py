@@ -1,4 +1,4 @@
-"""What an attack promises: it proposes images; whoever calls it clips, rounds and judges them."""
+"""Attack interface: an attack proposes images; the caller clips, rounds and judges them."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.component import Component
 
 SMALL = 64
-"""The largest side, in pixels, that has the settings of CIFAR; larger ones have those of ImageNet."""
+"""Largest image side, in pixels, that uses CIFAR's settings; larger images use ImageNet's."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Attack(Component, ABC):
-    """Changes images so that a classifier errs, or a detector. Settings are its fields.
+    """Evasion attack: perturbs images so that a classifier or a detector errs. Its settings are its fields.
 
-    What becomes of an image depends on its own generator and not on the batch it is in.
+    The result for an image depends on its own random generator and not on the rest of the batch.
     """
 
     against: ClassVar[Literal["classifier", "detector", "both"]] = "classifier"
-    """What must err. Against a detector alone images are outliers that it shall take for inliers."""
+    """Target of the attack. For a detector alone, the images are outliers that are to be scored as inliers."""
     level: ClassVar[int] = 1
-    """How far up the paper's roadmap: 0 too weak for it, 1 strong attacks on the classifier, 4 adaptive ones."""
+    """Level in the paper's roadmap: 0 too weak for it, 1 strong attacks on the classifier, 4 adaptive ones."""
     least_classes: ClassVar[int] = 2
-    """How many classes the classifier must tell apart."""
+    """Smallest number of classes of the classifier."""
 
     @abstractmethod
-    def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
-        """Changed images [B, C, H, W], given the true labels [B] and a generator (on the CPU) for every image."""
+    def run(self, target: Target, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
+        """Return perturbed images [B, C, H, W] for true labels [B] and one CPU random generator per image."""
 
     def unsuited(self, shape: tuple[int, int, int], classes: int) -> str | None:
-        """Why it cannot change images of this shape (C, H, W) for a network of so many classes; None where it can."""
+        """Return why images (C, H, W) or a network of so many classes cannot be attacked; None if they can."""
         if classes >= self.least_classes:
             return None
         return f"{self.label} needs a network with at least {self.least_classes} classes, got one with {classes}"
 
     def passes(self, classes: int) -> int:
-        """How often it sends an image through the network, at most; for the bar."""
+        """Return the largest number of forward passes per image, for the progress bar."""
         return 1
 
     @property
@@ -54,5 +54,5 @@ class Attack(Component, ABC):
 
 
 def epsilon_for(images: Tensor, epsilon: float | None) -> float:
-    """The bound as given, or the paper's: 8/255 for images as small as CIFAR's, 4/255 for larger ones."""
+    """Return the bound: `epsilon`, or if None the paper's: 8/255 for images of CIFAR's size, 4/255 for larger ones."""
     return epsilon if epsilon is not None else (8 if max(images.shape[2:]) <= SMALL else 4) / 255

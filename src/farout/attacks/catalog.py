@@ -1,4 +1,4 @@
-"""The attacks by name."""
+"""Registry of the attacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deepfool`: the nearest boundary between classes, step by step (Moosavi-Dezfooli et al. 2016)."""
+"""`deepfool`: steps to the nearest decision boundary (Moosavi-Dezfooli et al. 2016)."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from torch import Tensor
 
 from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import checked, fooled, gradient
-from farout.attacks.victim import Victim
+from farout.attacks.gradients import check_labels, gradient, misclassified
+from farout.attacks.victim import Target
 from farout.checks import check_count
 from farout.networks.passes import with_gradients
 
 LEAST = 1e-4
-"""Added to the length of every step, as in the authors' code: where two logits tie, the distance is 0."""
+"""Added to the length of every step, as in the authors' code: the distance is 0 where two logits tie."""
 FLAT = 1e-8
-"""Gradients shorter than this count as this long: nothing is divided by 0."""
+"""Smallest gradient norm that is divided by; avoids division by 0."""
 
 
 @ATTACKS.register("deepfool")
 @dataclasses.dataclass(kw_only=True)
 class DeepFool(Attack):
-    """Small changes in l_2 (Algorithm 2): at each step to the nearest boundary, as if the classifier were affine.
+    """Small perturbations in l_2 (Algorithm 2): each step goes to the nearest boundary of a linearized classifier.
 
-    With f_k = l_k − l_y and w_k = ∇ₓ f_k, the step is |f_k| / ‖w_k‖² · w_k for the k that makes it shortest. The image
-    is x plus all steps times 1 + overshoot, clipped to [0, 1]. The norm has no bound. An image is left alone as soon as
-    the classifier errs, so one that was wrong from the start stays as it was.
+    With f_k = l_k − l_y and w_k = ∇ₓ f_k, the step is |f_k| / ‖w_k‖² · w_k for the k that makes it shortest. The result
+    is x plus 1 + overshoot times the sum of all steps, clipped to [0, 1]. The norm has no bound. An image stops
+    changing once it is misclassified, so an image that is misclassified from the start stays unchanged.
     """
 
     name = "deepfool"
     steps: int = 50
     candidates: int = 10
-    """Only so many classes are looked at: the image's own, and those of its next highest logits before."""
+    """Number of classes considered: the image's own, and those with the highest logits on the unperturbed image."""
     overshoot: float = 0.02
 
     def __post_init__(self) -> None:
@@ -44,40 +44,40 @@ class DeepFool(Attack):
         if not 0 <= self.overshoot < math.inf:
             raise ValueError(f"overshoot must be at least 0 and finite, got {self.overshoot}")
 
-    def run(self, victim: Victim, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
-        labels = checked(victim, images, labels, rngs)
+    def run(self, target: Target, images: Tensor, labels: Tensor, rngs: Sequence[torch.Generator]) -> Tensor:
+        labels = check_labels(target, images, labels, rngs)
         with with_gradients():
-            return self._run(victim, images.detach().clone(), labels)
+            return self._run(target, images.detach().clone(), labels)
 
-    def _run(self, victim: Victim, found: Tensor, labels: Tensor) -> Tensor:
-        """Changes the images in place; `left` are the places of those that the classifier still gets right."""
-        left = torch.arange(len(found), device=found.device)
-        given, total = found.clone(), torch.zeros_like(found)
+    def _run(self, target: Target, adversarial: Tensor, labels: Tensor) -> Tensor:
+        """Perturb the images in place; `left` holds the rows of the images that are still classified correctly."""
+        left = torch.arange(len(adversarial), device=adversarial.device)
+        clean, total = adversarial.clone(), torch.zeros_like(adversarial)
         others = torch.empty(0)
         for step in range(self.steps):
-            images = found[left].requires_grad_()
-            logits = victim.logits(images)
+            images = adversarial[left].requires_grad_()
+            logits = target.logits(images)
             if step == 0:
                 count = min(self.candidates, logits.shape[1]) - 1
                 others = logits.detach().scatter(1, labels[:, None], -torch.inf).topk(count).indices
-            right = ~fooled(logits, labels[left])
+            right = ~misclassified(logits, labels[left])
             if not right.all():
                 left = left[right]
                 if not len(left):
                     break
-                # Cheaper than to take those that are done through a backward pass for every class.
-                images = found[left].requires_grad_()
-                logits = victim.logits(images)
+                # A second forward pass is cheaper than backward passes, one per class, for the images that are done.
+                images = adversarial[left].requires_grad_()
+                logits = target.logits(images)
             total[left] += _to_nearest(logits, images, labels[left], others[left])
-            found[left] = (given[left] + (1 + self.overshoot) * total[left]).clamp_(0, 1)
-        return found
+            adversarial[left] = (clean[left] + (1 + self.overshoot) * total[left]).clamp_(0, 1)
+        return adversarial
 
     def passes(self, classes: int) -> int:
         return 2 * self.steps
 
 
 def _to_nearest(logits: Tensor, images: Tensor, labels: Tensor, others: Tensor) -> Tensor:
-    """The step to the nearest of the boundaries between the label [B] and the other classes [B, K]."""
+    """Return the step to the nearest boundary between the label's class [B] and the other classes [B, K]."""
     gaps = logits.gather(1, others) - logits.gather(1, labels[:, None])
     nearest = torch.full_like(gaps[:, 0], torch.inf).detach()
     step = torch.zeros_like(images)

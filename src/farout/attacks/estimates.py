@@ -1,4 +1,4 @@
-"""Scores that always have a gradient: the detector's own, or one estimated from differences of its scores."""
+"""Detector scores that always have a gradient: the detector's own, or an estimate from score differences."""
 
 from __future__ import annotations
 
@@ -8,83 +8,95 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.networks.passes import with_gradients
 
 PROBES = 4
-"""Images of noise by which it is found out whether a detector's scores have a gradient."""
+"""Number of noise images used to test whether a detector's scores have a gradient."""
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What an attack sees of a victim: scores that pass gradients to the images, whatever the detector is made of.
+class DifferentiableTarget:
+    """Target whose scores always pass gradients to the images.
 
-    A detector whose scores have no gradient (numpy, ONNX, a service), none but zeros (it rounds what it sees), or that
-    fails on images that require one, gets an estimated one. Which it is does not depend on the images attacked.
+    The gradient is estimated for a detector whose scores have no gradient (numpy, ONNX, a service), only zero gradients
+    (it rounds its input), or that fails on images that require one. The decision does not depend on the images
+    attacked.
     """
 
-    victim: Victim
+    target: Target
     rngs: Sequence[torch.Generator]
-    """Of every image, on the CPU."""
+    """One random generator per image, on the CPU."""
     queries: int
-    """Scores that an estimate takes, beside that of the image itself."""
+    """Number of scores per estimate, not counting that of the image itself."""
     reach: float
-    """Standard deviation of a pixel's change in these queries."""
+    """Standard deviation of the noise per pixel in these queries."""
     estimated: bool
-    """Are gradients estimated?"""
+    """True if gradients are estimated."""
 
     @classmethod
-    def of(cls, victim: Victim, images: Tensor, rngs: Sequence[torch.Generator], queries: int, reach: float) -> Sight:
-        """That of images of this shape: a few images of noise tell whether the scores have a gradient."""
-        return cls(victim, rngs, queries, reach, without_gradient(victim, images))
+    def of(
+        cls, target: Target, images: Tensor, rngs: Sequence[torch.Generator], queries: int, reach: float
+    ) -> DifferentiableTarget:
+        """Build it for images of this shape; a few noise images decide whether gradients must be estimated."""
+        return cls(target, rngs, queries, reach, needs_gradient_estimate(target, images))
 
     def score(self, images: Tensor) -> Tensor:
-        """The detector's scores, [B] float64."""
-        return self._estimated(images) if self.estimated else self.victim.score(images)
+        """Return the detector's scores, [B] float64."""
+        return self._estimated(images) if self.estimated else self.target.score(images)
 
-    def both(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """The classifier's logits and the detector's scores."""
-        return (self.victim.logits(images), self._estimated(images)) if self.estimated else self.victim.both(images)
+    def logits_and_scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the classifier's logits and the detector's scores."""
+        return (
+            (self.target.logits(images), self._estimated(images))
+            if self.estimated
+            else self.target.logits_and_scores(images)
+        )
 
     def _estimated(self, images: Tensor) -> Tensor:
-        """The scores, with the estimate for their gradient: the backward pass is that of a linear stand-in."""
+        """Return the scores with an estimated gradient: the backward pass is that of a linear function."""
         with torch.no_grad():
-            scores = self.victim.score(images.detach())
-            slopes = estimate(self.victim.score, images.detach(), self.rngs, pairs=self.queries // 2, reach=self.reach)
+            scores = self.target.score(images.detach())
+            slopes = estimate_gradient(
+                self.target.score, images.detach(), self.rngs, pairs=self.queries // 2, reach=self.reach
+            )
         line = (images.double() * slopes).flatten(1).sum(1)
         return scores + (line - line.detach())
 
 
-def without_gradient(victim: Victim, images: Tensor) -> bool:
-    """Must the gradient of the detector's score be estimated, for images of this shape?"""
+def needs_gradient_estimate(target: Target, images: Tensor) -> bool:
+    """Return True if the gradient of the detector's score must be estimated for images of this shape."""
     noise = torch.rand(PROBES, *images.shape[1:], generator=torch.Generator().manual_seed(0)).to(images)
-    return not has_gradient(victim.score, noise)
+    return not has_gradient(target.score, noise)
 
 
 def has_gradient(score: Callable[[Tensor], Tensor], images: Tensor) -> bool:
-    """Do these scores pass a finite gradient back to the images? All zeros count where the scores are equal, too."""
+    """Return True if the scores pass a finite gradient to the images; all zeros count only if all scores are equal."""
     with with_gradients():
-        given = images.detach().clone().requires_grad_()
+        inputs = images.detach().clone().requires_grad_()
         try:
-            scores = score(given)
-            (found,) = torch.autograd.grad(scores.sum(), given)
-        except Exception:  # whatever a detector raises that is not made for gradients; without them it has its say
+            scores = score(inputs)
+            (gradient,) = torch.autograd.grad(scores.sum(), inputs)
+        except Exception:  # a detector may raise anything on inputs that require gradients
             return False
-    return bool(found.isfinite().all() and (found.any() or scores.min() == scores.max()))
+    return bool(gradient.isfinite().all() and (gradient.any() or scores.min() == scores.max()))
 
 
-def estimate(
+def estimate_gradient(
     score: Callable[[Tensor], Tensor], images: Tensor, rngs: Sequence[torch.Generator], *, pairs: int, reach: float
 ) -> Tensor:
-    """The gradient of every image's score, from natural evolution strategies (Ilyas et al. 2018, algorithm 1), float64.
+    """Estimate the gradient of every image's score by natural evolution strategies (Ilyas et al. 2018, algorithm 1).
 
-    g = Σ (f(x + σu) − f(x − σu))·u / 2σn over n Gaussian directions u, drawn from the image's own generator. For a
-    linear or quadratic f it is unbiased. Queries are clamped to [0, 1], where pixels are; at the faces that makes the
-    pixel's part smaller, and leaves its sign.
+    g = Σ (f(x + σu) − f(x − σu))·u / 2σn over n Gaussian directions u, drawn from the image's own generator;
+    float64. For a linear or quadratic f it is unbiased. Queries are clamped to [0, 1]; at the faces this makes the
+    pixel's component smaller and keeps its sign.
     """
     total = torch.zeros_like(images, dtype=torch.float64)
     for _ in range(pairs):
-        ways = torch.stack([torch.randn(images.shape[1:], generator=rng) for rng in rngs]).to(images)
-        ahead, behind = score((images + reach * ways).clamp(0, 1)), score((images - reach * ways).clamp(0, 1))
-        total += (ahead - behind)[:, None, None, None] * ways
+        directions = torch.stack([torch.randn(images.shape[1:], generator=rng) for rng in rngs]).to(images)
+        above, below = (
+            score((images + reach * directions).clamp(0, 1)),
+            score((images - reach * directions).clamp(0, 1)),
+        )
+        total += (above - below)[:, None, None, None] * directions
     return total / (2 * reach * pairs)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from farout import rng
 from farout.attacks.attack import Attack
-from farout.attacks.estimates import without_gradient
-from farout.attacks.victim import Victim
+from farout.attacks.estimates import needs_gradient_estimate
+from farout.attacks.victim import Target
 from farout.networks.passes import with_gradients
 from farout.progress import Progress
 from farout.tensors import as_images
@@ -20,108 +20,112 @@ from farout.tensors import as_images
 
 @dataclass(frozen=True)
 class Attacked:
-    """Attacked images and what became of each; everything on the CPU.
+    """Result of an attack: the perturbed images and the outcome for each; all tensors on the CPU.
 
-    An attack on the classifier succeeds where the prediction is wrong; on a detector alone, where its score goes down.
+    An attack on a classifier succeeds where the prediction is wrong; one on a detector alone where the score is lower.
     """
 
     images: Tensor
     """float32 [N, C, H, W] in [0, 1]."""
     clean_correct: Tensor
-    """Was the image classified right as it was? bool [N]; never where images have no labels."""
+    """True where the unperturbed image was classified correctly, bool [N]; all False for images without labels."""
     success: Tensor
-    """bool [N]; in the public convention also where the image was classified wrong before."""
+    """Success, bool [N]; by the common convention, images that were misclassified before the attack count too."""
     success_8bit: Tensor
-    """The same after rounding to 8 bits, as a file would hold the image."""
+    """Success after rounding to 8 bits, as an image file would."""
     l2: Tensor
-    """Length of the change, [N]."""
+    """L2 norm of the perturbation, [N]."""
     linf: Tensor
-    """Its largest pixel, [N]."""
+    """L∞ norm of the perturbation, [N]."""
     estimated: Tensor
-    """Has the detector's score no gradient, so that attacks must estimate one? bool [N], the same for all."""
+    """True where the detector's score has no gradient and it was estimated, bool [N]; the same for all images."""
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __repr__(self) -> str:
         rates = f"success {self.asr:.1%} of all"
-        rates += f", {self.asr_of_correct:.1%} of those classified right" if self.clean_correct.any() else ""
+        rates += f", {self.asr_of_correct:.1%} of those classified correctly" if self.clean_correct.any() else ""
         return f"<Attacked: {len(self)} images, {rates}, median L2 {self.l2.median().item():.3g}>"
 
     @property
     def asr(self) -> float:
-        """Attack success rate in the public convention: wrong afterwards, whatever it was before."""
+        """Attack success rate by the common convention: images that were misclassified before the attack count too."""
         return self.success.double().mean().item()
 
     @property
     def asr_of_correct(self) -> float:
-        """Attack success rate among the images that were classified right; NaN where there are none."""
+        """Attack success rate among the images that were classified correctly; NaN if there are none."""
         return self.success[self.clean_correct].double().mean().item()
 
     @staticmethod
-    def joined(parts: Sequence[Attacked]) -> Attacked:
-        """Several, one after the other."""
+    def concatenate(parts: Sequence[Attacked]) -> Attacked:
+        """Return the concatenation of several results."""
         return Attacked(*(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(Attacked)))
 
 
-def attacked(
+def run_attack(
     attack: Attack,
-    victim: Victim,
+    target: Target,
     images: Tensor,
     labels: Tensor,
     indices: Sequence[int],
     seed: int,
     progress: Progress = lambda passes: None,
 ) -> Attacked:
-    """One chunk of images, attacked and judged. indices: which images these are, for what is random.
+    """Attack and judge one chunk of images; `indices` are the images' indices, which seed the randomness.
 
-    It happens where the network is; without one, where the images are. progress: told of passes, `attack.passes` of
-    every image in all.
+    Runs on the network's device; without a network, on the images'. progress: called with numbers of forward passes,
+    `attack.passes` per image in total.
     """
-    images = as_images(images, victim.network.device if victim.network else images.device).clamp(0, 1)
+    images = as_images(images, target.network.device if target.network else images.device).clamp(0, 1)
     labels = labels.to(images.device)
     rngs = [rng.generator(seed, attack.name, index) for index in indices]
-    passes = _Passes(len(images) * attack.passes(victim.classes), progress)
-    with victim.network.evaluating() if victim.network else nullcontext():
+    passes = _PassCounter(len(images) * attack.passes(target.classes), progress)
+    with target.network.evaluating() if target.network else nullcontext():
         with with_gradients():
-            found = attack.run(replace(victim, passed=passes.count), images.clone(), labels, rngs).detach()
+            adversarial = attack.run(replace(target, on_pass=passes.count), images.clone(), labels, rngs).detach()
         passes.count(passes.left)
-        found = _sound(found, images, attack).clamp(0, 1)
-        estimated = attack.against != "classifier" and without_gradient(victim, images)
+        adversarial = _check_result(adversarial, images, attack).clamp(0, 1)
+        estimated = attack.against != "classifier" and needs_gradient_estimate(target, images)
         with torch.inference_mode():
-            return _judged(attack, victim, images, found, labels, estimated)
+            return _judge(attack, target, images, adversarial, labels, estimated)
 
 
 @dataclass
-class _Passes:
-    """Tells of passes, as many as there were to be: not all are needed, or estimates take more."""
+class _PassCounter:
+    """Progress of forward passes, always as many as announced: attacks may need fewer, gradient estimates more."""
 
     left: int
     progress: Progress
 
     def count(self, passes: int) -> None:
-        told = min(passes, self.left)
-        self.left -= told
-        self.progress(told)
+        reported = min(passes, self.left)
+        self.left -= reported
+        self.progress(reported)
 
 
-def _judged(attack: Attack, victim: Victim, images: Tensor, found: Tensor, labels: Tensor, estimated: bool) -> Attacked:
-    rounded = found.mul(255).round_().div_(255)
-    change = (found - images).flatten(1)
+def _judge(
+    attack: Attack, target: Target, images: Tensor, adversarial: Tensor, labels: Tensor, estimated: bool
+) -> Attacked:
+    """Return the outcome of an attack for every image, before and after rounding to 8 bits."""
+    rounded = adversarial.mul(255).round_().div_(255)
+    change = (adversarial - images).flatten(1)
     if attack.against == "detector":
-        before = victim.score(images)
+        before = target.score(images)
         correct = torch.zeros_like(labels, dtype=torch.bool)
-        success, success_8bit = (victim.score(some) < before for some in (found, rounded))
+        success, success_8bit = (target.score(batch) < before for batch in (adversarial, rounded))
     else:
-        correct = victim.logits(images).argmax(1) == labels
-        success, success_8bit = (victim.logits(some).argmax(1) != labels for some in (found, rounded))
+        correct = target.logits(images).argmax(1) == labels
+        success, success_8bit = (target.logits(batch).argmax(1) != labels for batch in (adversarial, rounded))
     norms = change.norm(dim=1), change.abs().amax(1)
-    blind = torch.full_like(success, estimated)
-    return Attacked(*(values.cpu() for values in (found, correct, success, success_8bit, *norms, blind)))
+    estimates = torch.full_like(success, estimated)
+    return Attacked(*(values.cpu() for values in (adversarial, correct, success, success_8bit, *norms, estimates)))
 
 
-def _sound(found: Tensor, images: Tensor, attack: Attack) -> Tensor:
-    if found.shape != images.shape or not found.isfinite().all():
-        got = f"shape {tuple(found.shape)}" if found.shape != images.shape else "NaN or infinite pixels"
+def _check_result(adversarial: Tensor, images: Tensor, attack: Attack) -> Tensor:
+    """Return the images of an attack in the input's dtype; raise if their shape is wrong or they are not finite."""
+    if adversarial.shape != images.shape or not adversarial.isfinite().all():
+        got = f"shape {tuple(adversarial.shape)}" if adversarial.shape != images.shape else "NaN or infinite pixels"
         raise ValueError(f"{attack.name} returned {got}, expected finite images of shape {tuple(images.shape)}")
-    return found.to(images.dtype)
+    return adversarial.to(images.dtype)

@@ -1,4 +1,4 @@
-"""The command line. Heavy imports happen inside the verbs, so that --help answers at once."""
+"""Command line. Heavy imports happen inside the verbs, so that --help is fast."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Stress tests for out-of-distribution detectors.\n\n"
     "Start with [bold]farout demo[/bold]; then write a study (see studies/) and [bold]farout run[/bold] it.\n\n"
-    "Exit codes: 0 done, 1 some results failed, 2 bad usage, 130 stopped with Ctrl-C (the same command goes on).",
+    "Exit codes: 0 done, 1 some results failed, 2 bad usage, 130 stopped with Ctrl-C (the same command resumes).",
 )
 
 
@@ -50,8 +50,8 @@ for verb in (
 
 
 def main() -> None:
-    """Entry point: every error ends in one clear message and exit code 2."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads crawl when another job shares the cores
+    """Run the command line; every error ends in one clear message and exit code 2."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads are slow when another job shares the cores
     interrupts.listen(signal.SIGTERM, signal.SIGINT)
     try:
         app(prog_name="farout")
@@ -61,7 +61,7 @@ def main() -> None:
             leave(2)
         leave(end.code if isinstance(end.code, int) else 0)
     except Exception as error:
-        if code := interrupts.exit_code():  # a library interrupted in its import may raise something else
+        if code := interrupts.exit_code():  # a library interrupted during its import may raise any error
             leave(code)
         if os.environ.get("FAROUT_DEBUG"):
             raise

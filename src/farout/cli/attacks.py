@@ -1,4 +1,4 @@
-"""Attacked images written to disk."""
+"""Verb `attack`: write attacked images to disk."""
 
 from __future__ import annotations
 
@@ -23,45 +23,50 @@ from farout.cli.options import (
 
 
 def attack(
-    name: Annotated[str, typer.Argument(help="The attack: fgsm, pgd, masked_pgd, deepfool, … (farout list attacks).")],
-    images: Annotated[str, typer.Argument(metavar="INPUT", help="The images: a name, an .npz file or a folder.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the set.")],
-    network: Annotated[str, typer.Option(help="The classifier's architecture (farout list networks, or timm:NAME).")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the attack: fgsm, pgd, masked_pgd, deepfool, … (farout list attacks).")
+    ],
+    images: Annotated[str, typer.Argument(metavar="INPUT", help="Images to attack: a name, an .npz file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the attacked images.")],
+    network: Annotated[str, typer.Option(help="Architecture of the classifier (farout list networks, or timm:NAME).")],
     weights: Annotated[
-        Path | None, typer.Option(help="Its weights: .safetensors or .pt.", show_default="pretrained ones")
+        Path | None,
+        typer.Option(help="Weights of the classifier: .safetensors or .pt.", show_default="pretrained weights"),
     ] = None,
     mean: Annotated[
         str | None,
         typer.Option(
             metavar="NUMBERS",
-            help="Normalizer of pixels, one for each channel or one for all: 0.485,0.456,0.406.",
+            help="Mean that normalizes pixels, one per channel or one for all: 0.485,0.456,0.406.",
             show_default="0.5, or the pretrained weights' own",
         ),
     ] = None,
-    std: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Likewise.", show_default="likewise")] = None,
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Standard deviation, likewise.", show_default="as for --mean")
+    ] = None,
     classes: Annotated[
-        int | None, typer.Option(min=2, help="How many the network tells apart.", show_default="those of INPUT")
+        int | None, typer.Option(min=2, help="Number of classes of the network.", show_default="as in INPUT")
     ] = None,
     side: Annotated[
-        int | None, typer.Option(min=1, help="Side of the images the network takes.", show_default="that of INPUT")
+        int | None, typer.Option(min=1, help="Side of the network's input images.", show_default="as in INPUT")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, may be repeated: --set epsilon=4/255.")
+        list[str] | None, typer.Option("--set", help="Setting of the attack, may be repeated: --set epsilon=4/255.")
     ] = None,
     split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of images.", show_default="all")] = None,
     option: DataOptions = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     workers: Workers = None,
     device: Device = "cpu",
     plugin: Plugins = None,
     quiet: Quiet = False,
 ) -> None:
-    """Attack images and write what comes of it: OUT/NAME.npz in 8 bits, with the labels, which images were classified
-    right before (clean_correct), and which the network gets wrong as they are in the file (success).
+    """Attack images and write OUT/NAME.npz: the attacked images in 8 bits, their labels, whether each image was
+    classified correctly before the attack (clean_correct), and whether the stored image is misclassified (success).
 
-    The same command again goes on where it was stopped. farout.load("OUT/pgd.npz") reads it, a study takes it as
-    outliers like any other set.
+    The same command again resumes an interrupted run. farout.load("OUT/pgd.npz") reads the file; a study accepts it
+    as an outlier set.
 
     Example: farout attack pgd cifar10 --network resnet18 --weights resnet18.safetensors --out adversarial
     """
@@ -82,15 +87,17 @@ def attack(
             )
     total, right, still = (facts[key] for key in ("images", "clean_correct", "success_of_clean_correct"))
     typer.echo(f"{total:>9,} images  {out / f'{name}.npz'}")
-    typer.echo(f"{right:>9,} ({right / total:.1%}) were classified right; {still:,} of them are wrong in the file")
+    typer.echo(
+        f"{right:>9,} ({right / total:.1%}) were classified correctly; {still:,} of them are misclassified in the file"
+    )
     if weights and not (mean and std):
         typer.echo(
-            "without --mean and --std pixels were normalized by 0.5, or as timm does: was the network trained so?"
+            "without --mean and --std pixels were normalized by 0.5, or as timm does; check that the network expects it"
         )
 
 
 def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, network: dict[str, Any]) -> Any:
-    """The cell that a study would have."""
+    """Return the attack cell, the same as in a study."""
     from pydantic import TypeAdapter
 
     from farout.attacks import ATTACKS
@@ -101,10 +108,12 @@ def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, 
 
     attack = ATTACKS.create(name, **settings)
     if attack.against != "classifier":
-        raise ValueError(f"{name} goes against a detector: run it in a study (protocol evasion) or by farout.attack")
+        raise ValueError(f"{name} attacks a detector: run it in a study (protocol evasion) or with farout.attack")
     images = NamedImages(TypeAdapter[DataSpec](Data).validate_python(data))
-    if not images.about.labelled:  # a network's classes would be counted by them
-        raise ValueError(f"{name} makes a classifier err, and the images of {images.about.name} have no labels")
+    if not images.about.labelled:  # they determine the network's number of classes
+        raise ValueError(
+            f"{name} attacks a classifier and needs labels, and the images of {images.about.name} have no labels"
+        )
     spec = NetworkSpec(**{key: value for key, value in network.items() if value is not None})
     cell = AttackCell(attack, images, stored_network(spec, images), None, seed)
     if reason := cell.unsuited():

@@ -1,4 +1,4 @@
-"""All about one registered thing: what it does, its paper, what it reads, its parameters with their meanings."""
+"""Details of one registered component: description, paper, inputs, and parameters with their meanings."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ PAPER = re.compile(
 )
 COMMON = {
     "variant": '"paper" as published, or another library\'s: "openood".',
-    "seed": "Of what is drawn.",
-    "steps": "How many are taken.",
-    "split": 'Which images: "train", "val", "test", …',
+    "seed": "Random seed.",
+    "steps": "Number of steps.",
+    "split": 'Split of the data: "train", "val", "test", …',
     "side": "Height and width of the images, in pixels.",
-    "severity": "How strong, from 1 to 5.",
-    "classes": "How many are told apart.",
-    "channels": "Of the images: 3, or 1 for gray.",
+    "severity": "Severity, from 1 to 5.",
+    "classes": "Number of classes.",
+    "channels": "Channels of the images: 3, or 1 for gray.",
 }
-"""Parameters that mean the same wherever nothing else is said."""
+"""Meanings of common parameters, used if a component documents none."""
 
 
 class Parameter(NamedTuple):
-    """One parameter as people read it."""
+    """Parameter of a component: name, default and meaning, as text."""
 
     name: str
     default: str
-    """Empty where it must be given."""
+    """Default value as text; empty if the parameter is required."""
     meaning: str
 
 
 def facts(maker: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Return facts of a thing beside its parameters: the paper, what it reads, what it is fitted on."""
+    """Yield facts about a component besides its parameters: paper, inputs, fitting split."""
     doc = " ".join((maker.__doc__ or "").split())
     if papers := list(dict.fromkeys(match.strip(" ,") for match in PAPER.findall(doc))):
         yield "papers" if len(papers) > 1 else "paper", "; ".join(papers)
     if not isinstance(maker, type) or not hasattr(maker, "fits_on"):
         return
-    yield "reads", ", ".join(sorted(_needs(maker))) + (", by passes of its own" if _perturbs(maker) else "")
+    yield "reads", ", ".join(sorted(_needs(maker))) + (", from perturbed passes of its own" if _perturbs(maker) else "")
     learned = f"the inliers' {maker.fits_on} split" if maker.fits_on else "nothing"
-    yield "fitted on", learned + (", and outliers where given" if getattr(maker, "supervised", False) else "")
+    yield "fitted on", learned + (", and outliers if given" if getattr(maker, "supervised", False) else "")
 
 
 def parameters(maker: Callable[..., Any]) -> list[Parameter]:
-    """The parameters that a study or `create` may give."""
-    known = [one for one in inspect.signature(maker).parameters.values() if one.kind is not one.VAR_KEYWORD]
-    told = _meanings(maker, [one.name for one in known])
-    return [Parameter(one.name, _default(one), told.get(one.name, COMMON.get(one.name, ""))) for one in known]
+    """Return the parameters that a study or `create` may set."""
+    accepted = [one for one in inspect.signature(maker).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    meanings = _meanings(maker, [one.name for one in accepted])
+    return [Parameter(one.name, _default(one), meanings.get(one.name, COMMON.get(one.name, ""))) for one in accepted]
 
 
 def about(maker: Callable[..., Any]) -> str:
-    """The docstring."""
+    """Return the docstring."""
     return inspect.cleandoc(maker.__doc__ or "")
 
 
@@ -70,16 +70,16 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _meanings(maker: Callable[..., Any], names: list[str]) -> dict[str, str]:
-    """Read the meaning of parameters from docstrings: "name: …" in the thing's own, or the line below a field."""
+    """Return the meanings of parameters from docstrings: "name: …" in the component's own, or below a field."""
     parts: list[Any] = [*reversed(maker.__mro__)] if isinstance(maker, type) else [maker]
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for part in parts:
         if part.__module__.partition(".")[0] in ("builtins", "abc", "typing"):
             continue
         docs = (part.__doc__, getattr(vars(part).get("__init__"), "__doc__", None))
-        found |= {name: told for doc in docs for name in names if (told := _in_docstring(doc or "", name, names))}
-        found |= _below_fields(part) if isinstance(part, type) else {}
-    return found
+        meanings |= {name: text for doc in docs for name in names if (text := _in_docstring(doc or "", name, names))}
+        meanings |= _below_fields(part) if isinstance(part, type) else {}
+    return meanings
 
 
 def _in_docstring(doc: str, name: str, names: list[str]) -> str:
@@ -91,18 +91,18 @@ def _in_docstring(doc: str, name: str, names: list[str]) -> str:
 
 
 def _below_fields(cls: type) -> dict[str, str]:
-    """The strings that stand below the fields of a class."""
+    """Return the docstrings below the fields of a class."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
         return {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for field, doc in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(doc, ast.Expr):
             value = getattr(doc.value, "value", None)
-            found |= {field.target.id: " ".join(value.split())} if isinstance(value, str) else {}
-    return found
+            meanings |= {field.target.id: " ".join(value.split())} if isinstance(value, str) else {}
+    return meanings
 
 
 def _needs(cls: Any) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The end of commands: on Ctrl-C and SIGTERM, with threads left behind, and on what goes wrong in a user's file."""
+"""Exit handling of commands: Ctrl-C and SIGTERM, threads left running, and errors in a user's file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from farout.interrupts import exit_code
 from farout.user_code import raised_at
 
 PATIENCE = 2.0
-"""Seconds that threads have to end."""
+"""Seconds to wait for threads to end."""
 
 
 def leave(code: int) -> NoReturn:
-    """End the process with this exit code, also where a detector has left threads behind that never end."""
+    """Exit with this code, even if a detector left threads running."""
     others = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
     deadline = time.monotonic() + PATIENCE
     for one in others:
-        one.join(max(0, deadline - time.monotonic()))  # a pool that was stopped needs a moment
+        one.join(max(0, deadline - time.monotonic()))  # a stopped pool needs a moment
     left = [one for one in others if one.is_alive()]
     if not left:
         sys.exit(code)
@@ -36,34 +36,34 @@ def leave(code: int) -> NoReturn:
 
 
 def message(error: Exception) -> str:
-    """Return the words of an error and the user's line it came from; of one that nobody foresaw also its type."""
+    """Return an error's message with the user's line that raised it; for unexpected errors also the type."""
     place, foreseen = raised_at(error), isinstance(error, ValueError | OSError | ImportError | TypeError | RuntimeError)
     if foreseen and not isinstance(error, RecursionError) and str(error):
         return f"{error}{place}"
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = place or f" ({last.filename}, line {last.lineno})"
-    return f"{type(error).__name__}: {str(error) or 'without a word'}{place}"
+    return f"{type(error).__name__}: {str(error) or 'no message'}{place}"
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end in a word and an exit code."""
+    """Turn Ctrl-C and SIGTERM into a message and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("stopped; what was finished is kept, the same command goes on from there", err=True)
+        typer.echo("stopped; finished results are kept, the same command resumes from there", err=True)
         raise typer.Exit(exit_code() or 130) from None
 
 
 @contextmanager
 def users_code() -> Iterator[None]:
-    """Whatever goes wrong in a file of the user's is bad usage, and no trouble of ours."""
+    """Turn any error in a user's file into a ValueError (bad usage)."""
     try:
         yield
     except SystemExit as error:
         raise ValueError(f"the file ends the program with sys.exit({error.code!r}){raised_at(error)}") from error
     except Exception as error:
         place = "" if isinstance(error, SyntaxError) else raised_at(error)
-        if isinstance(error, ValueError | OSError) and not place:  # of ours: no such file
+        if isinstance(error, ValueError | OSError) and not place:  # raised by farout: no such file
             raise
         raise ValueError(f"the file cannot be imported: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""What there is, and whether a detector is well behaved."""
+"""Verbs `list` and `check`: list components, and check a detector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Family(StrEnum):
-    """What can be listed."""
+    """Kinds of components that can be listed."""
 
     detectors = "detectors"
     networks = "networks"
@@ -33,12 +33,14 @@ class Family(StrEnum):
 
 
 def list_(
-    family: Annotated[Family, typer.Argument(help="What to list.")],
-    name: Annotated[str | None, typer.Argument(help="One of them, with its parameters.", show_default="all")] = None,
+    family: Annotated[Family, typer.Argument(help="Kind of component to list.")],
+    name: Annotated[
+        str | None, typer.Argument(help="Show one component with its parameters.", show_default="all")
+    ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Names that studies may use, with a line about each and what else the field calls it; of one of them its
-    parameters, paper and what it reads.
+    """List the names that studies may use, with a line about each and its other names in the literature; with NAME,
+    show the parameters, paper and inputs of one component.
 
     Example: farout list detectors knn
     """
@@ -68,7 +70,7 @@ def _table() -> Table:
 
 
 def _show(registry: Registry[Any], name: str) -> None:
-    """Print all about one thing."""
+    """Print the details of one component."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -76,8 +78,8 @@ def _show(registry: Registry[Any], name: str) -> None:
 
     maker, table = registry[name], _table()
     others = ", ".join(alias for alias, of in registry.aliases.items() if of == name)
-    for what, told in [*facts(maker), *([("also called", others)] if others else [])]:
-        table.add_row(what, escape(told))
+    for what, value in [*facts(maker), *([("also called", others)] if others else [])]:
+        table.add_row(what, escape(value))
     params = _table()
     for key, default, meaning in parameters(maker):
         value = f"= {default}" if default else "(required)"
@@ -100,13 +102,14 @@ def _registry(family: Family) -> Registry[Any]:
 
 def check(
     detector: Annotated[
-        str, typer.Argument(help="A known detector's name, or file.py:Name for a class, object or function of yours.")
+        str,
+        typer.Argument(help="Name of a registered detector, or file.py:Name for your own class, object or function."),
     ],
     data: Annotated[
-        str | None, typer.Option(help="Inliers to try it on: a name, an .npz file or a folder.", show_default="toy")
+        str | None, typer.Option(help="Inliers for the checks: a name, an .npz file or a folder.", show_default="toy")
     ] = None,
 ) -> None:
-    """Is this detector well behaved? Ten checks that every detector must pass.
+    """Run ten checks that every detector must pass.
 
     Example: farout check mine.py:Mine
     """
@@ -116,7 +119,7 @@ def check(
     from farout.plugins import named_object
 
     if detector in ADAPTERS:
-        raise ValueError(f"{detector} is an adapter; make a detector with it in a file, and check that: file.py:Name")
+        raise ValueError(f"{detector} is an adapter; create a detector with it in a file, and check that: file.py:Name")
     with users_code():
         subject = named_object(detector) if ":" in detector or detector.endswith(".py") else catalog[detector]
     findings = farout.check(subject, farout.load(data) if data else None)

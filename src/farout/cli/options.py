@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what follows from them."""
+"""Options that several verbs share, and their parsers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from farout.cli.ending import users_code
 
 
 class BudgetName(StrEnum):
-    """How long a run may take."""
+    """Budget of a run: how many images and steps it uses."""
 
     quick = "quick"
     standard = "standard"
@@ -22,7 +22,9 @@ class BudgetName(StrEnum):
 
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option("--plugin", help="A Python file of yours to import, e.g. one that registers detectors."),
+    typer.Option(
+        "--plugin", help="Python file to import first, e.g. one that registers your detectors; may be repeated."
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = none.", show_default="one per core")]
@@ -30,47 +32,45 @@ Engine = Annotated[str, typer.Option(help="What computes: see `farout list engin
 Timeout = Annotated[
     float | None,
     typer.Option(
-        min=0.001, help="Seconds that a detector may take for a chunk of images or a step of a search.",
+        min=0.001, help="Time limit in seconds for a detector to score a chunk of images or a search step.",
         show_default="no limit",
     ),
 ]  # fmt: skip
 Without = Annotated[
     list[str] | None, typer.Option("--without", help="Leave this detector out (name or label), may be repeated.")
 ]
-Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1, …")]
+Device = Annotated[str, typer.Option(help="Device of the networks: cpu, cuda, cuda:1, …")]
 Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
-Open = Annotated[bool, typer.Option("--open", help="Show the report in a browser.")]
+Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 
 
 DataOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", help="An option of INPUT as in a study's `options:`, may be repeated: --option coarse=true."
-    ),
+    typer.Option("--option", help="Option of INPUT as in a study's `options:`, may be repeated: --option coarse=true."),
 ]
 
 
-def settings(given: list[str] | None, option: str) -> dict[str, Any]:
-    """Return what was given as NAME=VALUE, each value read as in a study file."""
+def settings(items: list[str] | None, option: str) -> dict[str, Any]:
+    """Parse NAME=VALUE pairs, each value as in a study file."""
     from farout.study.yaml_files import load
 
-    found: dict[str, Any] = {}
-    for item in given or []:
+    parsed: dict[str, Any] = {}
+    for item in items or []:
         key, sign, value = item.partition("=")
         if not sign or not key:
             raise ValueError(f"{option} takes NAME=VALUE, got {item!r}")
         try:
-            found[key] = load(value)
+            parsed[key] = load(value)
         except ValueError as error:
             raise ValueError(f"{option} {item!r}: the value cannot be read ({error})") from error
-    return found
+    return parsed
 
 
 def numbers(text: str | None, option: str) -> float | tuple[float, ...] | None:
-    """`0.485,0.456,0.406` as a tuple, `0.5` as a number."""
+    """Parse `0.485,0.456,0.406` as a tuple, `0.5` as a number."""
     if text is None:
         return None
     try:
@@ -81,7 +81,7 @@ def numbers(text: str | None, option: str) -> float | tuple[float, ...] | None:
 
 
 def load_plugins(paths: list[Path] | None) -> None:
-    """Import the user's files."""
+    """Import the user's plugin files."""
     if paths:
         from farout.plugins import load_plugin
 
@@ -91,10 +91,10 @@ def load_plugins(paths: list[Path] | None) -> None:
 
 
 def plugin_paths(paths: list[Path] | None) -> tuple[str, ...]:
-    """The plugins as worker processes import them."""
+    """Return the absolute paths of the plugins, for worker processes."""
     return tuple(str(path.resolve()) for path in paths or ())
 
 
 def worker_count(workers: int | None) -> int:
-    """The worker processes asked for."""
+    """Return the number of worker processes: as requested, or one per core."""
     return workers if workers is not None else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Sets of images written to disk."""
+"""Verbs `render` and `corrupt`: write image sets to disk."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from farout.cli.options import DataOptions, Plugins, Quiet, Workers, load_plugin
 
 
 class DrawnName(StrEnum):
-    """Sets that are drawn on the spot."""
+    """Rendered sets."""
 
     shapes = "shapes"
     chars = "chars"
 
 
 class FormName(StrEnum):
-    """How images are stored."""
+    """File formats of rendered sets."""
 
     png = "png"
     npz = "npz"
@@ -35,7 +35,7 @@ class SetName(StrEnum):
 
 
 class LayoutName(StrEnum):
-    """How shifted images are stored."""
+    """File formats of shifted images."""
 
     npz = "npz"
     npy = "npy"
@@ -44,7 +44,7 @@ class LayoutName(StrEnum):
 
 
 def render(
-    name: Annotated[DrawnName, typer.Argument(help="The set.")],
+    name: Annotated[DrawnName, typer.Argument(help="Set to render.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the images.")],
     split: Annotated[
         list[str] | None,
@@ -59,19 +59,19 @@ def render(
     side: Annotated[int, typer.Option(min=8, help="Width and height in pixels.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the configurations.")] = 1,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many images per split.", show_default="all")
+        int | None, typer.Option(min=1, help="Maximum number of images per split.", show_default="all")
     ] = None,
     font: Annotated[
-        Path | None, typer.Option(help="A TrueType file, for chars.", show_default="DejaVu Sans Mono")
+        Path | None, typer.Option(help="TrueType font file for chars.", show_default="DejaVu Sans Mono")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write SHAPES or CHARS to disk, with the table every image was drawn from.
+    """Write SHAPES or CHARS to disk, with the table of attributes that every image was rendered from.
 
-    The same command again goes on where it was stopped (an .npz file starts over). `farout.load` reads what it
-    writes: the folder of PNG files by its splits train, val and test (classes in the alphabet's order), OUT/ood_hue,
-    OUT/test.npz (classes in the paper's order), or a table, OUT/test.parquet, from which it draws again (give side and
-    font).
+    The same command again resumes an interrupted run (an .npz file starts over). `farout.load` reads the output:
+    the folder of PNG files by its splits train, val and test (classes in alphabetical order), OUT/ood_hue,
+    OUT/test.npz (classes in the paper's order), or a table, OUT/test.parquet, from which it renders again (give side
+    and font).
 
     Example: farout render shapes --out shapes64 --split test/id --side 64
     """
@@ -95,36 +95,36 @@ def render(
 
 
 def corrupt(
-    images: Annotated[str, typer.Argument(metavar="INPUT", help="The images: a name, an .npz file or a folder.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the set.")],
+    images: Annotated[str, typer.Argument(metavar="INPUT", help="Images to shift: a name, an .npz file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the shifted images.")],
     kind: Annotated[
         SetName | None,
         typer.Option(
             "--set",
-            help="C: all corruptions; A: all augmentations; all: both, and the images as they are.",
+            help="C: all corruptions; A: all augmentations; all: both, and the unchanged images.",
             show_default="all, unless --shift is given",
         ),
     ] = None,
     shift: Annotated[
-        list[str] | None, typer.Option(help="A shift by name (farout list shifts), may be repeated.")
+        list[str] | None, typer.Option(help="Name of a shift (farout list shifts), may be repeated.")
     ] = None,
     severity: Annotated[
         list[int] | None,
-        typer.Option(min=1, max=5, help="Of corruptions, may be repeated.", show_default="1 2 3 4 5"),
+        typer.Option(min=1, max=5, help="Severity of corruptions, may be repeated.", show_default="1 2 3 4 5"),
     ] = None,
     form: Annotated[
         LayoutName,
         typer.Option("--format", help="npz, npy: one array per shift; png, jpeg (quality 85): one file per image."),
     ] = LayoutName.npz,
     split: Annotated[str, typer.Option(help="Split of INPUT.")] = "test",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many images.", show_default="all")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of images.", show_default="all")] = None,
     side: Annotated[
-        int | None, typer.Option(min=1, help="Bring images to this size.", show_default="as they are")
+        int | None, typer.Option(min=1, help="Resize images to this side.", show_default="no resizing")
     ] = None,
     option: DataOptions = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is random about the shifts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the shifts.")] = 0,
     frost_dir: Annotated[
-        Path | None, typer.Option(help="Photographs of frost.", show_default="procedural frost")
+        Path | None, typer.Option(help="Folder of frost photographs.", show_default="procedural frost")
     ] = None,
     workers: Workers = None,
     plugin: Plugins = None,
@@ -132,18 +132,18 @@ def corrupt(
 ) -> None:
     """Write images under corruptions and augmentations to disk: an "-R" set, as CIFAR-10-R, with a manifest.json.
 
-    The same command again goes on where it was stopped; another one adds shifts of the same images, seed and format.
+    The same command again resumes an interrupted run; another one adds shifts of the same images, seed and format.
 
     npz, npy: farout.load("OUT/fog.npz") reads all images at severity 1, then all at severity 2 and so on,
-    farout.load("OUT/fog.npz", "3") those at severity 3. The .npy files and labels.npy are as in CIFAR-10-C.
+    farout.load("OUT/fog.npz", "3") those at severity 3. The .npy files and labels.npy have the layout of CIFAR-10-C.
 
-    png, jpeg: farout.load("OUT/fog/3") reads severity 3, OUT/flip and OUT/clean have none; classes in the alphabet's
-    order.
+    png, jpeg: farout.load("OUT/fog/3") reads severity 3; OUT/flip and OUT/clean have no severity; classes are in
+    alphabetical order.
 
     Files are named as in the published sets: jpeg_compression, elastic_transform.
 
-    Images that are outliers to their own class, as the defective ones of mvtec, are written as they are and not under
-    shifts; farout.load gives their mark back as the attribute "outlier".
+    Images that are outliers of their own class, such as the defective ones of mvtec, are written unchanged and not
+    shifted; farout.load returns the mark as the attribute "outlier".
 
     Example: farout corrupt cifar10 --out cifar10-r --set all;
     farout corrupt cifar100 --option coarse=true --out cifar100-r; farout corrupt mvtec --side 224 --set A --out mvtec-r

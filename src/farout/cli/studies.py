@@ -1,4 +1,4 @@
-"""Studies: planned, run and reported."""
+"""Verbs `plan`, `run`, `report` and `demo`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def plan(
     out: Out = None,
     budget: Budget = None,
     plugin: Plugins = None,
-    list_: Annotated[bool, typer.Option("--list", help="List every piece of work that is missing, too.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
 ) -> None:
-    """Show what a run would compute, and what it has already, by protocol. Nothing is computed, nothing downloaded.
+    """Show what a run would compute and what is already stored, by protocol. Nothing is computed or downloaded.
 
     Example: farout plan study.yaml --budget quick
     """
@@ -49,14 +49,14 @@ def plan(
     spec = _spec(study, budget)
     try:
         with offline():
-            found = Planned.of(spec, out or Path("runs") / spec.name)
+            planned = Planned.of(spec, out or Path("runs") / spec.name)
     except NotDownloaded:
         raise missing_downloads(spec) from None
-    for line in (*found.totals(), *(found.works() if list_ else ())):
+    for line in (*planned.totals(), *(planned.works() if list_ else ())):
         typer.echo(line)
-    for cut in found.cuts:
+    for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    counts = found.counts
+    counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
 
 
@@ -72,9 +72,9 @@ def run(
     plugin: Plugins = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study. The same command again finishes what is missing; Ctrl-C keeps what is done.
+    """Run a study. The same command again computes what is missing; Ctrl-C keeps finished results.
 
-    A detector that fails, hangs (with --timeout) or ends its worker process fails by name, and the others go on.
+    A detector that fails, exceeds --timeout or crashes its worker process is reported by name; the others continue.
 
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
@@ -84,7 +84,7 @@ def run(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder that `farout run` wrote.")],
+    folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
     open_: Open = False,
     plugin: Plugins = None,
@@ -118,7 +118,7 @@ def demo(
     open_: Open = False,
     quiet: Quiet = False,
 ) -> None:
-    """Everything on the built-in SHAPES, without downloads: train a network, fit every detector, test, search, report.
+    """Run a complete study on the built-in SHAPES, without downloads: train a network, test all detectors, report.
 
     Example: farout demo --open
     """
@@ -140,7 +140,7 @@ def _run(
     timeout: float | None = None,
     engine: str = "local",
 ) -> Result:
-    """Run with a progress bar, say how it went, exit with 1 if something failed."""
+    """Run a study with a progress bar, print a summary, and exit with 1 if something failed."""
     import farout
     from farout.progress import shown
     from farout.study.results import shortened
@@ -156,7 +156,7 @@ def _run(
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
     typer.echo(f"\n{counts}; in {folder}")
     for why in shortened(outcome.damaged):
-        typer.echo(f"computed anew: {why}")
+        typer.echo(f"computed again: {why}")
     for why in dict.fromkeys(outcome.failed.values()):
         typer.echo(f"failed: {why}", err=True)
     if outcome.failed:

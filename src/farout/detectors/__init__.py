@@ -1,4 +1,4 @@
-"""Post-hoc detectors, by what they read."""
+"""Detectors: post-hoc methods, the panel that shares one forward pass between them, and their registry."""
 
 from farout.detectors.catalog import catalog
 from farout.detectors.posthoc.ash import ASH

@@ -1,4 +1,4 @@
-"""The detectors by name."""
+"""Registry of the detectors."""
 
 from __future__ import annotations
 

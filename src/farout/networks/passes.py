@@ -1,4 +1,4 @@
-"""Passes of images through a network: one that detectors share, and those that some need for themselves."""
+"""Forward passes: the one that detectors share, the perturbed passes of single detectors, and gradient modes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from farout.tensors import as_images
 
 @torch.inference_mode()
 def forward(network: Network, images: Tensor, needs: frozenset[str]) -> Activations:
-    """One pass in evaluation mode, without gradients; of the blocks only what is needed is kept."""
+    """Run one forward pass in evaluation mode, without gradients; keep only the block outputs that are needed."""
     with network.evaluating():
         activations: Activations = network(as_images(images, network.device), needs=needs)
     return activations
 
 
-def look(network: Network, detector: PostHoc, images: Tensor) -> Activations:
-    """What a detector that perturbs reads of these images; gradients flow where the caller has them on."""
+def perturbed_pass(network: Network, detector: PostHoc, images: Tensor) -> Activations:
+    """Return the activations of a perturbing detector's own passes; gradients flow if the caller enabled them."""
     with network.evaluating():
         with torch.inference_mode(False):
-            images = images.clone()  # a tensor made in inference_mode takes no gradients
-        return detector.look(network, images)
+            images = images.clone()  # inference tensors take no gradients
+        return detector.perturbed_pass(network, images)
 
 
 @contextmanager
 def with_gradients() -> Iterator[None]:
-    """Gradients, also where the caller has switched them off."""
+    """Enable gradients inside the block, also if the caller disabled them."""
     with torch.inference_mode(False), torch.enable_grad():
         yield

@@ -1,4 +1,4 @@
-"""How the worst case is looked for: kernels, and the one loop."""
+"""Searches for worst cases: kernels that take one step, and the one loop that runs them."""
 
 from farout.search.catalog import SEARCHES
 from farout.search.coordinate import CoordinateDescent

@@ -1,4 +1,4 @@
-"""The searches by name."""
+"""Registry of the searches."""
 
 from farout import aliases
 from farout.registry import Registry

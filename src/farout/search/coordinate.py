@@ -15,7 +15,7 @@ from farout.variations.space import Space
 
 
 class CoordinateState(NamedTuple):
-    """Where the chains stand, and what their last probe has told."""
+    """State of the chains, and the result of their last probe."""
 
     z: Tensor
     score: Tensor
@@ -28,12 +28,12 @@ class CoordinateState(NamedTuple):
 @SEARCHES.register("coordinate")
 @dataclasses.dataclass(kw_only=True)
 class CoordinateDescent(Search):
-    """Takes the coordinates in turn; each is probed at a distance and then moved against the rise of the score.
+    """Coordinate descent: each coordinate in turn is probed at a distance, then moved against the change of the score.
 
-    The paper is silent about its coordinate descent; defaults and moves are those of its public code, which asks for
-    two scores per coordinate: here a probe and a move are two steps, so that every step is one query. As there, a move
-    is made even where it climbs. Otherwise than there, a coordinate near the upper face is probed inwards: clamped, its
-    probe would tell nothing, and it would stay there for good.
+    The paper does not describe its coordinate descent; defaults and moves are those of its public code, which takes
+    two scores per coordinate: here the probe and the move are two steps, so that every step is one query. As there,
+    a move is made even if it raises the score. Unlike there, a coordinate near the upper face is probed inwards: a
+    clamped probe would show no change, and the coordinate would never move again.
     """
 
     name = "coordinate"
@@ -41,7 +41,7 @@ class CoordinateDescent(Search):
     reach: float = 0.1
     """Distance of the probe, in latent units."""
     rate: float = 0.05
-    """How far a coordinate moves where the score rises by one standard deviation of inlier scores over `reach`."""
+    """Move per rise of one standard deviation of inlier scores over `reach`, in latent units."""
 
     def __post_init__(self) -> None:
         if not 0 < self.reach <= 0.5:
@@ -58,16 +58,16 @@ class CoordinateDescent(Search):
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[CoordinateState, Info]:
         probing = state.done % 2 == 0
         axis = F.one_hot(state.done // 2 % space.dim, space.dim)
-        way = self._way(state.z, axis, space)
-        shift = torch.where(probing, way * self.reach, -self.rate * state.rise)
+        direction = self._probe_direction(state.z, axis, space)
+        shift = torch.where(probing, direction * self.reach, -self.rate * state.rise)
         proposed = space.inside(state.z + axis * shift[:, None].to(state.z.dtype))
-        found = score(proposed)
+        proposed_score = score(proposed)
         z = torch.where(probing[:, None], state.z, proposed)
-        rise = torch.where(probing, way * (found - state.score), 0.0)
-        after = CoordinateState(z, torch.where(probing, state.score, found), rise, state.done + 1)
-        return after, Info(proposed, found, (z != state.z).any(1))
+        rise = torch.where(probing, direction * (proposed_score - state.score), 0.0)
+        after = CoordinateState(z, torch.where(probing, state.score, proposed_score), rise, state.done + 1)
+        return after, Info(proposed, proposed_score, (z != state.z).any(1))
 
-    def _way(self, z: Tensor, axis: Tensor, space: Space) -> Tensor:
-        """1 where a probe goes up the coordinate, −1 where it would leave the cube there, [C] float64."""
+    def _probe_direction(self, z: Tensor, axis: Tensor, space: Space) -> Tensor:
+        """Return 1 where a probe goes up the coordinate, −1 where it would leave the cube, [C] float64."""
         leaves = ((z * axis).sum(1) + self.reach > 1) & (space.domain == "cube")
         return torch.where(leaves, -1.0, 1.0).double()

@@ -1,4 +1,4 @@
-"""`evolution`: an evolution strategy with restarts; where it was measured it took a quarter of the queries of `mh`."""
+"""`evolution`: an evolution strategy with restarts; it took a quarter of the queries of `mh` in our benchmarks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from farout.variations.space import Boundary, Space
 
 
 class EvolutionState(NamedTuple):
-    """Where the chains stand and how far they look."""
+    """State of the chains and their step sizes."""
 
     z: Tensor
     score: Tensor
     sigma: Tensor
     """Standard deviation of the next proposal, in latent units, [C]."""
     age: Tensor
-    """Queries since the chain began, or began anew, [C] int64."""
+    """Number of queries since the chain's last start, [C] int64."""
 
 
 @SEARCHES.register("evolution")
@@ -30,10 +30,11 @@ class EvolutionState(NamedTuple):
 class EvolutionStrategy(Search):
     """The (1+1) evolution strategy with the one-fifth success rule (Rechenberg 1973), and restarts.
 
-    A chain begins with `draws` uniform points and goes on from the lowest of them. Proposals are Gaussian on all
-    coordinates and taken unless they score higher; a fall makes them wider by `factor`, anything else narrower by its
-    fourth root, so that about one in five falls. A chain whose proposals have become too fine to matter begins anew
-    elsewhere: one basin is seldom the deepest. Only comparisons of scores matter, not their unit.
+    A chain starts with `draws` uniform points and continues from the lowest of them. Proposals are Gaussian on all
+    coordinates and accepted unless they score higher. An improvement widens the proposals by `factor`, anything else
+    narrows them by its fourth root, so that about one in five improves. A chain restarts at a new point once its
+    proposals are too fine to matter, since a single basin is seldom the deepest. Only the order of scores matters, not
+    their scale.
 
     Proposals are clamped to the cube by default, since worst cases often lie on its faces.
     """
@@ -45,7 +46,7 @@ class EvolutionStrategy(Search):
     """Standard deviation of the first proposal, as a share of that of uniform draws."""
     factor: float = 1.5
     finest: float = 0.01
-    """Begin anew once proposals are shorter than this: the root of `dim` times their standard deviation."""
+    """Restart once proposals are shorter than this: the root of `dim` times their standard deviation."""
     boundary: Boundary = "clamp"
 
     def __post_init__(self) -> None:
@@ -56,7 +57,7 @@ class EvolutionStrategy(Search):
         if not self.factor > 1:
             raise ValueError(f"factor must be larger than 1, got {self.factor}")
         if not self.finest >= 0:
-            raise ValueError(f"finest must not be negative, got {self.finest}; 0 never begins anew")
+            raise ValueError(f"finest must not be negative, got {self.finest}; 0 never restarts")
         if self.boundary not in ("clamp", "reflect"):
             raise ValueError(f"boundary must be clamp or reflect, got {self.boundary!r}")
 
@@ -70,15 +71,20 @@ class EvolutionStrategy(Search):
         drawing = state.age < self.draws
         near = space.inside(state.z + state.sigma[:, None] * noise, self.boundary)
         proposed = torch.where(drawing[:, None], drawn, near)
-        found = score(proposed)
-        taken = (found <= state.score) | (state.age == 0)
-        z, lowest = torch.where(taken[:, None], proposed, state.z), torch.where(taken, found, state.score)
-        adapted = state.sigma * torch.where(found < state.score, self.factor, self.factor**-0.25)
+        proposed_score = score(proposed)
+        accepted = (proposed_score <= state.score) | (state.age == 0)
+        z, lowest = (
+            torch.where(accepted[:, None], proposed, state.z),
+            torch.where(accepted, proposed_score, state.score),
+        )
+        adapted = state.sigma * torch.where(proposed_score < state.score, self.factor, self.factor**-0.25)
         sigma = torch.where(drawing, state.sigma, adapted.to(state.sigma))
-        return self._after(EvolutionState(z, lowest, sigma, state.age + 1), space), Info(proposed, found, taken)
+        return self._restart(EvolutionState(z, lowest, sigma, state.age + 1), space), Info(
+            proposed, proposed_score, accepted
+        )
 
-    def _after(self, state: EvolutionState, space: Space) -> EvolutionState:
-        """The same, or about to begin anew."""
+    def _restart(self, state: EvolutionState, space: Space) -> EvolutionState:
+        """Return the state; chains whose proposals are too fine are reset to restart."""
         over = state.sigma * math.sqrt(space.dim) < self.finest
         sigma = torch.where(over, self.sigma * space.spread, state.sigma)
         return state._replace(sigma=sigma, age=torch.where(over, 0, state.age))

@@ -14,7 +14,7 @@ from farout.variations.space import Boundary, Space
 
 
 class MHState(NamedTuple):
-    """Where the chains stand."""
+    """State of the chains."""
 
     z: Tensor
     score: Tensor
@@ -23,12 +23,12 @@ class MHState(NamedTuple):
 @SEARCHES.register("mh")
 @dataclasses.dataclass(kw_only=True)
 class MetropolisHastings(Search):
-    """Samples p(z) ∝ exp(−f(g(z)) / T), eq. 5, by a Gaussian random walk on all coordinates at once.
+    """Metropolis–Hastings sampler of p(z) ∝ exp(−f(g(z)) / T), eq. 5: a Gaussian random walk on all coordinates.
 
-    A proposal is taken with probability min(1, exp((f(z) − f(z')) / T)); appendix D.1 prints the other sign, which
-    would climb. At the faces of the cube a proposal is clamped, as in the paper's public code; only `reflect` keeps
-    detailed balance, since clamping piles proposals up on the faces. On the sphere it is scaled back to length one,
-    which keeps it. Defaults are the paper's.
+    A proposal is accepted with probability min(1, exp((f(z) − f(z')) / T)); appendix D.1 prints the opposite sign,
+    which would raise the score. At the faces of the cube a proposal is clamped, as in the paper's public code; only
+    `reflect` keeps detailed balance, since clamping accumulates proposals on the faces. On the sphere a proposal is
+    normalized to length one, which keeps detailed balance. Defaults are the paper's.
     """
 
     name = "mh"
@@ -36,7 +36,7 @@ class MetropolisHastings(Search):
     sigma: float = 0.1
     """Standard deviation of the proposal, in latent units."""
     temperature: float = 1.0
-    """T, in standard deviations of inlier scores; infinity takes every proposal."""
+    """T, in standard deviations of inlier scores; infinity accepts every proposal."""
     boundary: Boundary = "clamp"
 
     def __post_init__(self) -> None:
@@ -56,8 +56,11 @@ class MetropolisHastings(Search):
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[MHState, Info]:
         noise = torch.randn(state.z.shape, generator=rng).to(state.z.device)
         proposed = space.inside(state.z + self.sigma * noise, self.boundary)
-        found = score(proposed)
-        luck = torch.rand(len(found), generator=rng, dtype=torch.float64).to(found.device)
-        taken = luck.log() < (state.score - found) / self.temperature
-        z, lowest = torch.where(taken[:, None], proposed, state.z), torch.where(taken, found, state.score)
-        return MHState(z, lowest), Info(proposed, found, taken & (proposed != state.z).any(1))
+        proposed_score = score(proposed)
+        uniform = torch.rand(len(proposed_score), generator=rng, dtype=torch.float64).to(proposed_score.device)
+        accepted = uniform.log() < (state.score - proposed_score) / self.temperature
+        z, lowest = (
+            torch.where(accepted[:, None], proposed, state.z),
+            torch.where(accepted, proposed_score, state.score),
+        )
+        return MHState(z, lowest), Info(proposed, proposed_score, accepted & (proposed != state.z).any(1))

@@ -1,4 +1,4 @@
-"""What a search minimizes: the detector's score of what latents decode to."""
+"""Objective of a search: the detector's score of decoded latents."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from farout.variations.variation import Variation
 
 Judge = Callable[[Tensor], NDArray[np.float64]]
-"""A detector's raw scores of decoded data, [B] float64."""
+"""Scoring function: a detector's raw scores of decoded data, [B] float64."""
 
 
 def objective(variation: Variation, base: Any, judge: Judge, who: str) -> Score:
-    """The scores of latents, one per base; as many are decoded and scored at a time as images are elsewhere.
+    """Return the score function of latents, one latent per base; they are decoded and scored in chunks.
 
-    who: the detector, for the error where a score is not finite.
+    who: name of the detector, for errors about non-finite scores.
     """
 
     def score(z: Tensor) -> Tensor:
-        found = [judge(decoded(variation, z[part], base, part)) for part in chunks(len(z), CHUNK)]
-        (scores,) = finite({who: np.concatenate(found)}, f"what {variation.name} decodes to").values()
+        scored = [judge(decode_part(variation, z[part], base, part)) for part in chunks(len(z), CHUNK)]
+        (scores,) = finite({who: np.concatenate(scored)}, f"data decoded by {variation.name}").values()
         return torch.from_numpy(scores).to(z.device)
 
     return torch.no_grad()(score)
 
 
-def decoded(variation: Variation, z: Tensor, base: Any, part: slice) -> Tensor:
-    """What latents make of their part of the bases; an error where that is not a row for each."""
+def decode_part(variation: Variation, z: Tensor, base: Any, part: slice) -> Tensor:
+    """Decode latents with their part of the bases; raise unless that gives one row per latent."""
     data = variation.decode(z, base[part] if variation.conditional else None)
     if not isinstance(data, Tensor):
         raise TypeError(f"{variation.name}.decode must return a tensor, got {type(data).__name__}")
     if len(data) != len(z):
-        raise ValueError(f"{variation.name}.decode made {len(data)} rows of {len(z)} latents, expected one each")
+        raise ValueError(f"{variation.name}.decode returned {len(data)} rows for {len(z)} latents, expected one each")
     return data
 
 
 def spread(scores: NDArray[np.float64], who: str) -> float:
-    """The standard deviation of inlier scores; an error where they are not finite or all the same."""
+    """Return the standard deviation of inlier scores; raise if they are not finite or all equal."""
     (values,) = finite({who: scores}, "the inliers").values()
     if len(values) < 2:
         raise ValueError(f"a search is standardized by the scores of 2 or more inliers, got {len(values)}")

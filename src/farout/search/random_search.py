@@ -17,7 +17,7 @@ from farout.variations.space import Space
 @SEARCHES.register("random")
 @dataclasses.dataclass(kw_only=True)
 class RandomSearch(Search):
-    """Draws every latent anew."""
+    """Random search: every step draws a new uniform latent."""
 
     name = "random"
     state = MHState
@@ -27,5 +27,5 @@ class RandomSearch(Search):
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[MHState, Info]:
         drawn = space.uniform(len(state.z), rng).to(state.z.device)
-        found = score(drawn)
-        return MHState(drawn, found), Info(drawn, found, torch.ones_like(found, dtype=torch.bool))
+        scores = score(drawn)
+        return MHState(drawn, scores), Info(drawn, scores, torch.ones_like(scores, dtype=torch.bool))

@@ -1,4 +1,4 @@
-"""What a search promises: kernels that start chains and take one step, all chains at once, and no loop of their own."""
+"""Search interface: kernels that start chains and take one step of all chains at once; the loop is in walk.py."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from farout.component import Component
 from farout.variations.space import Space
 
 Score = Callable[[Tensor], Tensor]
-"""The detector's scores of latents [C, dim], one per chain: [C] float64. Every call is a query of every chain."""
+"""Score function: a detector's scores of latents [C, dim], one per chain: [C] float64. A call queries every chain."""
 
 
 class State(Protocol):
-    """Where the chains stand: a NamedTuple of tensors, all that the next step needs; kernels add fields."""
+    """State of the chains: a NamedTuple of all tensors that the next step needs; kernels add fields."""
 
     @property
     def z(self) -> Tensor:
@@ -32,47 +32,47 @@ class State(Protocol):
 
 
 class Info(NamedTuple):
-    """What a step has seen."""
+    """Queries and moves of one step."""
 
     z: Tensor
     """Per chain the lowest-scoring of the latents that the step queried, [C, dim]."""
     score: Tensor
-    """Its score, [C] float64."""
+    """Score of that latent, [C] float64."""
     moved: Tensor
-    """Has the chain moved? [C] bool."""
+    """True where the chain moved, [C] bool."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Search(Component, ABC):
-    """How the lowest score is looked for. Settings are its fields; chains are rows and know nothing of each other.
+    """Search for the lowest score. Its settings are its fields; chains are rows and independent of each other.
 
-    One of your own sets `state`, a NamedTuple of tensors with at least `z` and `score`, and writes `init` and `step`; a
-    step calls `score(latents)` and returns the new state and an `Info`: see random_search.py, the shortest.
+    A subclass sets `state`, a NamedTuple of tensors with at least `z` and `score`, and defines `init` and `step`; a
+    step calls `score(latents)` and returns the new state and an `Info`. The shortest example is random_search.py.
 
-    Scores are raw: `scaled` fits settings that are meant for standardized scores to a detector. `init` and `step` are
-    pure: the same state, score function and generator give the same step. Draw from `rng` on the CPU and move what was
-    drawn to the state's device, so that a chain takes the same path on any.
+    Scores are raw: `scaled` adapts settings in units of standardized scores to a detector. `init` and `step` are
+    pure: the same state, score function and generator give the same step. Draw from `rng` on the CPU and move the
+    draws to the state's device, so that a chain takes the same path on any device.
     """
 
     state: ClassVar[type[Any]]
-    """The NamedTuple that its states are."""
+    """NamedTuple type of its states."""
 
     def queries(self, space: Space) -> int:
-        """How often a step asks for the scores of all chains."""
+        """Return the number of score queries per chain and step."""
         return 1
 
     def scaled(self, std: float) -> Self:
-        """The same search where the standard deviation of inlier scores is `std` instead of 1."""
+        """Return the search for scores whose inlier standard deviation is `std` instead of 1."""
         return self
 
     def start(self, space: Space, count: int, rng: torch.Generator) -> Tensor:
-        """Where chains begin: uniform, [count, dim]."""
+        """Return the chains' starting points: uniform, [count, dim]."""
         return space.uniform(count, rng)
 
     @abstractmethod
     def init(self, space: Space, z: Tensor, score: Tensor) -> Any:
-        """The state of chains that begin at `z` with these scores."""
+        """Return the state of chains that start at `z` with these scores."""
 
     @abstractmethod
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[Any, Info]:
-        """One step of every chain."""
+        """Take one step of every chain; return the new state and its `Info`."""

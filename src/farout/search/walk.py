@@ -1,4 +1,4 @@
-"""The one loop: any search, step by step, with what it has found so far. It can be left and taken up at any step."""
+"""Search loop: runs any search step by step and tracks the best latents; it can stop and resume at any step."""
 
 from __future__ import annotations
 
@@ -19,41 +19,43 @@ CHAINS = 256
 
 
 class Walk(NamedTuple):
-    """What a chunk of chains has found after some steps: all that is needed to go on."""
+    """Result of a chunk of chains after some steps; holds all that is needed to resume."""
 
     steps: int
     state: Any
     best_z: Tensor
-    """The lowest-scoring latent that each chain has queried, its start included, [C, dim]."""
+    """Lowest-scoring latent queried by each chain, including its start, [C, dim]."""
     best: Tensor
-    """Its raw score, [C] float64."""
+    """Raw score of that latent, [C] float64."""
     start: Tensor
     """Score of the first latent, [C] float64."""
     moves: Tensor
-    """Steps in which the chain moved, [C] int64."""
+    """Number of steps in which the chain moved, [C] int64."""
     last_move: Tensor
-    """The last of them, [C] int64; 0 for none."""
+    """Last step in which the chain moved, [C] int64; 0 if it never moved."""
     sums: Tensor
     """Sums of coordinates and of their squares over all states, [2, C, dim] float64."""
     trace: NDArray[np.float64]
-    """Best score after at most so many queries, for every mark: [C, K]."""
+    """Best score after at most this many queries, for every mark: [C, K]."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays by name, for a file."""
+        """Return all fields as arrays by name, for a file."""
         tensors = {name: value for name, value in self._asdict().items() if isinstance(value, Tensor)}
         inner = {f"state:{name}": value for name, value in self.state._asdict().items()}
-        kept = {name: value.detach().cpu().numpy() for name, value in (tensors | inner).items()}
-        return {**kept, "trace": self.trace, "steps": np.array(self.steps)}
+        arrays = {name: value.detach().cpu().numpy() for name, value in (tensors | inner).items()}
+        return {**arrays, "trace": self.trace, "steps": np.array(self.steps)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], search: Search, device: torch.device) -> Walk:
-        """What `arrays` gave, again."""
-        tensors = {name: torch.from_numpy(value).to(device) for name, value in arrays.items() if name not in PLAIN}
+        """Build a walk from the result of `arrays`."""
+        tensors = {
+            name: torch.from_numpy(value).to(device) for name, value in arrays.items() if name not in NOT_TENSORS
+        }
         inner = {name.removeprefix("state:"): tensors.pop(name) for name in list(tensors) if name.startswith("state:")}
         return cls(int(arrays["steps"]), search.state(**inner), **tensors, trace=arrays["trace"].copy())
 
 
-PLAIN = ("steps", "trace")
+NOT_TENSORS = ("steps", "trace")
 
 
 def walk(
@@ -69,25 +71,25 @@ def walk(
     device: str | torch.device = "cpu",
     resume: Walk | None = None,
 ) -> Iterator[Walk]:
-    """The walk after its start and after every step, until `steps` are done; or from where `resume` was left.
+    """Yield the walk after its start and after every step, until `steps` are done; with `resume`, continue from there.
 
-    first: the number of the first chain. A step's randomness depends on it, on `seed` and on the step, so chains take
-    the same path wherever they were interrupted.
-    marks: numbers of queries per chain for which the best score is to be traced.
-    The trace is the walk's own and is filled in as it goes on; what else a walk holds never changes.
+    first: number of the first chain. The randomness of a step depends on it, on `seed` and on the step, so that chains
+    take the same path wherever they were interrupted.
+    marks: numbers of queries per chain at which the best score is traced.
+    The trace is shared between the yielded walks and filled in place; everything else in a walk is immutable.
     """
     if resume is None:
         z = search.start(space, chains, rng.generator(seed, "search", first, "start")).to(device)
-        resume = _started(search.init(space, z, score(z)), len(marks))
+        resume = _initial_walk(search.init(space, z, score(z)), len(marks))
         yield resume
     current, per_step, counts = resume, search.queries(space), np.asarray(marks, dtype=np.int64)
     while current.steps < steps:
         state, info = search.step(current.state, space, score, rng.generator(seed, "search", first, current.steps))
-        current = _after(current, state, info, counts, 1 + (current.steps + 1) * per_step)
+        current = _update(current, state, info, counts, 1 + (current.steps + 1) * per_step)
         yield current
 
 
-def _started(state: Any, marks: int) -> Walk:
+def _initial_walk(state: Any, marks: int) -> Walk:
     z, score = state.z, state.score
     moments = torch.stack([z.double(), z.double().square()])
     none = torch.zeros(len(z), dtype=torch.int64, device=z.device)
@@ -95,7 +97,7 @@ def _started(state: Any, marks: int) -> Walk:
     return Walk(0, state, z, score, score, none, none, moments, trace)
 
 
-def _after(walk: Walk, state: Any, info: Info, marks: NDArray[np.int64], queries: int) -> Walk:
+def _update(walk: Walk, state: Any, info: Info, marks: NDArray[np.int64], queries: int) -> Walk:
     better = info.score < walk.best
     best = torch.where(better, info.score, walk.best)
     walk.trace[:, marks >= queries] = best.cpu().numpy()[:, None]
@@ -114,18 +116,18 @@ def _after(walk: Walk, state: Any, info: Info, marks: NDArray[np.int64], queries
 
 
 class Diagnostics(NamedTuple):
-    """How well chains have explored, one number per chain."""
+    """Exploration statistics, one value per chain."""
 
     accepted: NDArray[np.float64]
     """Share of steps in which the chain moved."""
     exploration: NDArray[np.float64]
-    """Spread of the states over that of uniform draws: 1 has been everywhere, 0 has stayed where it was."""
+    """Standard deviation of the states over that of uniform draws: 1 covers the space, 0 never moved."""
     stuck: NDArray[np.bool_]
-    """Has not moved in the second half of its steps."""
+    """True where the chain did not move in the second half of its steps."""
 
 
 def diagnose(walk: Walk, space: Space) -> Diagnostics:
-    """How well the chains of a walk have explored."""
+    """Compute the exploration statistics of a walk."""
     means, squares = walk.sums / (walk.steps + 1)
     variance = (squares - means.square()).clamp_min(0).mean(1)
     exploration = variance.sqrt() / space.spread
@@ -135,5 +137,5 @@ def diagnose(walk: Walk, space: Space) -> Diagnostics:
 
 
 def marks_for(queries: int, count: int = 64) -> list[int]:
-    """At most `count` numbers of queries from 1 to `queries`, evenly spaced on a logarithmic axis."""
+    """Return at most `count` numbers of queries from 1 to `queries`, evenly spaced on a logarithmic axis."""
     return sorted({round(mark) for mark in np.geomspace(1, queries, count)})

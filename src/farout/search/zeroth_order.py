@@ -14,7 +14,7 @@ from farout.variations.space import Space
 
 
 class ZerothOrderState(NamedTuple):
-    """Where the chains stand and how they move."""
+    """State of the chains and their velocities."""
 
     z: Tensor
     score: Tensor
@@ -27,15 +27,15 @@ class ZerothOrderState(NamedTuple):
 @SEARCHES.register("zeroth_order")
 @dataclasses.dataclass(kw_only=True)
 class ZerothOrder(Search):
-    """Descends along random directions, with momentum: v ← momentum·v + s·u·(f(x + h·u) − f(x)), x ← x − v.
+    """Descent along random directions, with momentum: v ← momentum·v + s·u·(f(x + h·u) − f(x)), x ← x − v.
 
-    The direction u is Gaussian. Where the paper is silent its public code was followed: u is not normalized, the
-    difference is one-sided and not divided by h, and the sizes of steps and probes are halved together. A step asks for
-    two scores, the probe's and the new state's. It starts at the middle of the cube, which is the unchanged image of
-    the variation `pixel`. Otherwise than in that code, probes are clamped to the ball too, so that all that is queried
-    counts as found, and halvings come after every `halve_every` steps, not one later.
+    The direction u is Gaussian. Details that the paper leaves out follow its public code: u is not normalized, the
+    difference is one-sided and not divided by h, and step size and h are halved together. A step takes two scores: the
+    probe's and the new state's. It starts at the middle of the cube, which is the unchanged image of the variation
+    `pixel`. Unlike that code, probes are clamped to the ball too, so that every query may count as the result, and
+    halvings come after every `halve_every` steps, not one later.
 
-    `h` and `step_size` are in pixel values: the cube stands for a ball of this `radius` about the image. With radius
+    `h` and `step_size` are in pixel values: the cube stands for a ball of this `radius` around the image. With radius
     0.5 they are in latent units, for any other variation.
     """
 
@@ -49,7 +49,7 @@ class ZerothOrder(Search):
     halve_every: int = 2_000
     """Steps after which step size and h are halved; a tenth of all steps in the paper."""
     radius: float = 0.01
-    """That of the variation `pixel`."""
+    """Radius of the variation `pixel`."""
 
     def __post_init__(self) -> None:
         for name in ("h", "step_size", "radius"):
@@ -67,7 +67,7 @@ class ZerothOrder(Search):
         return dataclasses.replace(self, step_size=self.step_size / std)
 
     def start(self, space: Space, count: int, rng: torch.Generator) -> Tensor:
-        """The middle of the cube; on the sphere, which has none, uniform."""
+        """Return the middle of the cube; uniform points on the sphere."""
         return super().start(space, count, rng) if space.domain == "sphere" else torch.full((count, space.dim), 0.5)
 
     def init(self, space: Space, z: Tensor, score: Tensor) -> ZerothOrderState:
@@ -81,7 +81,7 @@ class ZerothOrder(Search):
         push = self.step_size * length * (probed - state.score)
         velocity = self.momentum * state.velocity + push[:, None].to(state.z.dtype) * direction
         z = space.inside(state.z - velocity)
-        found = score(z)
-        lower = probed < found
-        seen = Info(torch.where(lower[:, None], probe, z), torch.minimum(probed, found), (z != state.z).any(1))
-        return ZerothOrderState(z, found, velocity, state.done + 1), seen
+        proposed_score = score(z)
+        lower = probed < proposed_score
+        seen = Info(torch.where(lower[:, None], probe, z), torch.minimum(probed, proposed_score), (z != state.z).any(1))
+        return ZerothOrderState(z, proposed_score, velocity, state.done + 1), seen

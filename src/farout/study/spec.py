@@ -31,7 +31,7 @@ from pydantic_core import ErrorDetails
 from farout import networks
 from farout.component import Named
 from farout.data.arrays import MOST_CLASSES, list_npz_arrays
-from farout.data.catalog import DATASETS, split_folders
+from farout.data.catalog import DATASETS, builders, split_folders
 from farout.files import opened
 from farout.registry import UnknownName, registry_of, unknown
 from farout.study.paths import makers_of, resolved

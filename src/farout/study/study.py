@@ -11,8 +11,8 @@ from farout.adapters.catalog import create
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
-from farout.detectors.panel.labels import label
-from farout.detectors.panel.provenance import shared
+from farout.detectors.panel.labels import label_detectors
+from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
 from farout.rng import seed_of
 from farout.study.budget import SHARED
@@ -90,7 +90,7 @@ class Trial:
         if self.inliers.val is None:
             raise ValueError("validation_outliers: are told from the inliers' val split, and these inliers have none")
         for name, images in self.outliers.items():
-            if count := shared(learned.preview(), images.preview()):
+            if count := count_shared(learned.preview(), images.preview()):
                 raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:
@@ -269,7 +269,7 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
             f"validation_outliers: no detector of the study {spec.name} learns from outliers: leave them out"
         )
     unnamed = [detector for item, detector in post_hoc if item.label is None]
-    labels = iter(label(unnamed) if unnamed else ())
+    labels = iter(label_detectors(unnamed) if unnamed else ())
     named = [(item.label or next(labels), detector) for item, detector in post_hoc]
     subjects: list[Subject] = []
     for network in networks:

@@ -1,4 +1,4 @@
-"""What may change in a search for the worst case."""
+"""Variations: the changes of images that a search may make, as decoders from latents to images."""
 
 from farout.variations.affine import Affine
 from farout.variations.attributes import Attributes

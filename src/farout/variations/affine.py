@@ -1,4 +1,4 @@
-"""`affine`: images rotated, translated, scaled and sheared about their centre."""
+"""`affine`: images rotated, translated, scaled and sheared about their center."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from farout.registry import unknown
-from farout.variations.bounds import Bounds, between, bounds, check_images, check_latents, check_shape
+from farout.variations.bounds import Bounds, check_images, check_latents, check_shape, interpolate, parse_bounds
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 
@@ -20,9 +20,9 @@ from farout.variations.variation import Variation
 class Affine(Variation):
     """Rotation, translation, scale and shear: the Affine of "Evaluation via Generation" (appendix D.2).
 
-    As `torchvision.transforms.functional.affine` on tensors: about the centre, black outside, shear along x. With
-    "nearest", torchvision's default and so the paper's, images are piecewise constant in the latent and its gradient is
-    zero; "bilinear" has a gradient. Worst cases differ much between the two, so tables name the one used.
+    Same as `torchvision.transforms.functional.affine` on tensors: about the center, black outside, shear along x. With
+    "nearest", the default of torchvision and of the paper, images are piecewise constant in the latent and the gradient
+    is zero; "bilinear" has a gradient. Worst cases differ much between the two, so tables name the interpolation.
     """
 
     name = "affine"
@@ -31,20 +31,20 @@ class Affine(Variation):
     rotation: Bounds = (-45.0, 45.0)
     """Degrees, clockwise."""
     translation_x: Bounds = (-10 / 32, 10 / 32)
-    """Share of the width, to the right; not rounded to pixels."""
+    """Translation to the right as a share of the width; not rounded to pixels."""
     translation_y: Bounds = (-10 / 32, 10 / 32)
-    """Share of the height, down."""
+    """Translation down as a share of the height."""
     scale: Bounds = (0.9, 1.5)
     shear: Bounds = (-30.0, 30.0)
     """Degrees."""
     interpolation: Literal["nearest", "bilinear"] = "nearest"
 
     def __post_init__(self) -> None:
-        self.rotation = bounds("rotation", self.rotation)
-        self.translation_x = bounds("translation_x", self.translation_x)
-        self.translation_y = bounds("translation_y", self.translation_y)
-        self.scale = bounds("scale", self.scale, low=1e-3)
-        self.shear = bounds("shear", self.shear, low=-89, high=89)
+        self.rotation = parse_bounds("rotation", self.rotation)
+        self.translation_x = parse_bounds("translation_x", self.translation_x)
+        self.translation_y = parse_bounds("translation_y", self.translation_y)
+        self.scale = parse_bounds("scale", self.scale, low=1e-3)
+        self.shear = parse_bounds("shear", self.shear, low=-89, high=89)
         if self.interpolation not in ("nearest", "bilinear"):
             raise unknown("interpolation", self.interpolation, ("nearest", "bilinear"))
 
@@ -57,20 +57,20 @@ class Affine(Variation):
         return self
 
     def decode(self, z: Tensor, base: Tensor) -> Tensor:
-        """The images [B, C, H, W] moved, each by its own latent [B, 5]."""
+        """Transform the images [B, C, H, W], each by its own latent [B, 5]."""
         check_images(base, self.name)
         check_latents(z, len(base), self.dim)
         height, width = base.shape[2:]
         edges = torch.tensor([[width / 2], [height / 2]], dtype=base.dtype, device=base.device)
-        grid = grid_of(self.inverse(z, height, width).to(base.dtype) / edges, height, width)
+        grid = sampling_grid(self.inverse(z, height, width).to(base.dtype) / edges, height, width)
         moved = F.grid_sample(base, grid, mode=self.interpolation, align_corners=False)
         return moved if self.interpolation == "nearest" else moved.clamp_(0, 1)  # weights may add up to 1 + 1e-7
 
     def inverse(self, z: Tensor, height: int, width: int) -> Tensor:
-        """Where a pixel's value comes from: matrices [B, 2, 3] on pixel coordinates about the centre, float64."""
+        """Return the inverse maps: matrices [B, 2, 3] on pixel coordinates relative to the center, float64."""
         x, y = self.translation_x, self.translation_y
-        pairs = (self.rotation, _times(x, width), _times(y, height), self.scale, self.shear)
-        degrees, right, down, scale, shear = between(z, pairs).unbind(1)
+        pairs = (self.rotation, _scale_bounds(x, width), _scale_bounds(y, height), self.scale, self.shear)
+        degrees, right, down, scale, shear = interpolate(z, pairs).unbind(1)
         cos, sin, tan = degrees.deg2rad().cos(), degrees.deg2rad().sin(), shear.deg2rad().tan()
         across = torch.stack([cos - sin * tan, cos * tan + sin], 1) / scale[:, None]
         along = torch.stack([-sin, cos], 1) / scale[:, None]
@@ -78,10 +78,11 @@ class Affine(Variation):
         return torch.cat([linear, -(linear * torch.stack([right, down], 1)[:, None]).sum(2, keepdim=True)], 2)
 
 
-def grid_of(matrices: Tensor, height: int, width: int) -> Tensor:
-    """Where matrices [B, 2, 3] send the pixels' centres, counted from the image's: [B, H, W, 2], x before y.
+def sampling_grid(matrices: Tensor, height: int, width: int) -> Tensor:
+    """Return the positions to which matrices [B, 2, 3] map the pixel centers: [B, H, W, 2], x before y.
 
-    Added up in torchvision's order: which of two pixels is the nearest may hang on the last bit.
+    Coordinates are relative to the image center. Terms are added in torchvision's order, since the nearest pixel may
+    depend on the last bit.
     """
     across, down, offset = matrices[:, :, None, None].unbind(-1)
     x = torch.arange(width, dtype=matrices.dtype, device=matrices.device) - (width - 1) / 2
@@ -89,5 +90,5 @@ def grid_of(matrices: Tensor, height: int, width: int) -> Tensor:
     return (across * x + down * y[:, None]).add_(offset).permute(0, 2, 3, 1)
 
 
-def _times(pair: Bounds, size: int) -> Bounds:
+def _scale_bounds(pair: Bounds, size: int) -> Bounds:
     return pair[0] * size, pair[1] * size

@@ -1,4 +1,4 @@
-"""`attributes`: figures of SHAPES and CHARS drawn anew from a latent of their continuous attributes."""
+"""`attributes`: figures of SHAPES and CHARS rendered with new continuous attributes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 
 FIELDS = {"hue": "hue", "size": "size", "rotation": "rotation", "position": "position", "lighting": "light"}
-"""Per attribute the field of a scene that a latent sets."""
+"""Scene field of each attribute."""
 
 
 def ranges(world: World) -> dict[str, list[Range]]:
-    """Per attribute the lowest and highest value of each of its numbers.
+    """Return the lowest and highest value of each number of every attribute.
 
-    Sizes are those of inliers and of shifted figures: all fit into the image at any rotation, though not at any place.
+    Sizes span those of inliers and of shifted figures: all fit into the image at any rotation, but not at any position.
     """
     return {
         "hue": [(0, 360)],
@@ -46,20 +46,20 @@ def ranges(world: World) -> dict[str, list[Range]]:
 @VARIATIONS.register("attributes")
 @dataclasses.dataclass(kw_only=True)
 class Attributes(Variation):
-    """Hue, size, rotation, position and lighting of a drawn figure; class and shape stay those of the base.
+    """Hue, size, rotation, position and lighting of a rendered figure; class and shape are those of the base.
 
     A latent in the unit cube has one coordinate per number that may change: hue 1, size 1, rotation 3, position 2,
-    lighting 4 (intensity, ambient, specular, direction). Letters have sizes of their own. Bases are scenes, those of
-    SHAPES and CHARS; corruptions that test splits add to some images are left out. Differentiable in the latent.
+    lighting 4 (intensity, ambient, specular, direction). Letters have their own range of sizes. Bases are scenes of
+    SHAPES and CHARS, without the corruptions that test splits add to some images. Differentiable in the latent.
     """
 
     name = "attributes"
     vary: Sequence[str] = tuple(FIELDS)
-    """What may change."""
+    """Attributes that may change."""
     side: int | None = None
-    """Of the images drawn; that of the data where not given."""
+    """Side of the rendered images; None: that of the data."""
     font: str | Path | None = None
-    """The file that letters are drawn from, as for `farout.load("chars")`."""
+    """Font file for letters, as for `farout.load("chars")`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.vary, str) or not self.vary:
@@ -71,11 +71,11 @@ class Attributes(Variation):
         if self.side is not None:
             check_at_least(self.side, SMALLEST_SIDE, "side")
         if self.font is not None:
-            glyphs.digest(self._font)  # a font that cannot be read is found out now
+            glyphs.digest(self._font)  # raise now if the font cannot be read
 
     @property
     def dim(self) -> int:
-        """Coordinates of a latent: one per number that may change."""
+        """Number of latent coordinates: one per number that may change."""
         return sum(self._widths)
 
     @property
@@ -88,42 +88,46 @@ class Attributes(Variation):
 
     def suited(self, shape: tuple[int, ...]) -> Self:
         if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2]:
-            raise ValueError(f"attributes draws square images of 3 channels, got data of shape {tuple(shape)}")
+            raise ValueError(f"attributes renders square images of 3 channels, got data of shape {tuple(shape)}")
         return self if self.side is not None else dataclasses.replace(self, side=shape[1])
 
     def base(self, images: ImageSet, indices: ArrayLike) -> Scenes:
-        """The scenes that these images were drawn from."""
-        chosen = places(indices, len(images))
+        """Return the scenes that these images were rendered from."""
+        selected = places(indices, len(images))
         while isinstance(images, Subset):
-            chosen = images.indices[chosen]
+            selected = images.indices[selected]
             images = images.parent
         if not isinstance(images, Drawn):
             raise TypeError(
-                f"attributes varies images that were drawn, got {images!r}; use farout.load('shapes') or 'chars', with "
-                "the side that is needed (a set that was resized is not as it was drawn)"
+                f"attributes varies rendered images, got {images!r}; use farout.load('shapes') or 'chars', with "
+                "side= for another size (a resized set has no scenes)"
             )
         if images.letters is not None and images.letters != glyphs.digest(self._font):
-            raise ValueError(f"{images.name} is drawn in the font {images.font}, got font={self.font}; give the same")
-        return images.configurations.scenes[torch.from_numpy(chosen)]
+            raise ValueError(
+                f"{images.name} is rendered in the font {images.font}, got font={self.font}; give the same"
+            )
+        return images.configurations.scenes[torch.from_numpy(selected)]
 
     def decode(self, z: Tensor, base: Scenes) -> Tensor:
-        """The scenes of `base` with these latents [B, dim], drawn: float32 [B, 3, side, side] in [0, 1]."""
+        """Render the scenes of `base` with these latents [B, dim]: float32 [B, 3, side, side] in [0, 1]."""
         if not isinstance(base, Scenes):
             raise TypeError(
-                f"attributes varies scenes, got {type(base).__name__}; a drawn set's are base(images, indices)"
+                f"attributes varies scenes, got {type(base).__name__}; base(images, indices) returns those of a set"
             )
         check_latents(z, len(base), self.dim)
         if self.side is None:
-            raise ValueError("the side of the images to draw is not known: use suited((3, side, side)), or give side=")
+            raise ValueError(
+                "the side of the images to render is not known: use suited((3, side, side)), or give side="
+            )
         return draw(self.scenes(z, base), self.side, self._font)
 
     def identity(self) -> dict[str, Any]:
-        """Its settings, the font by what its letters look like, and the renderer."""
+        """Return the settings, the digest of the font's letters, and the renderer version."""
         settings = {"vary": list(self.vary), "side": self.side, "letters": glyphs.digest(self._font)}
         return {"name": self.name, "version": self.version, "params": settings, "renderer": renderer.VERSION}
 
     def scenes(self, z: Tensor, base: Scenes) -> Scenes:
-        """What a latent stands for."""
+        """Return the scenes of `base` with the attributes that the latents encode."""
         letter = (base.kind >= KINDS.index(GLYPHS[0])).long().to(z.device)
         low, high = self._bounds(z)[letter].unbind(-1)  # [B, dim]
         values = (low + (high - low) * z).split(self._widths, 1)
@@ -132,5 +136,5 @@ class Attributes(Variation):
         return dataclasses.replace(base, **shaped)
 
     def _bounds(self, z: Tensor) -> Tensor:
-        """Of figures and of letters, the lowest and highest value of every coordinate: [2, dim, 2]."""
+        """Return the lowest and highest value of every coordinate, for figures and for letters: [2, dim, 2]."""
         return z.new_tensor([[pair for name in self.vary for pair in ranges(world)[name]] for world in (SHAPES, CHARS)])

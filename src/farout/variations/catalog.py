@@ -1,4 +1,4 @@
-"""The variations by name."""
+"""Registry of the variations."""
 
 from farout import aliases
 from farout.registry import Registry

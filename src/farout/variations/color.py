@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from farout.shifts.kernels.recoloring import GRAY, LEAST, blend, recolor
-from farout.variations.bounds import Bounds, between, bounds, check_images, check_latents, check_shape
+from farout.variations.bounds import Bounds, check_images, check_latents, check_shape, interpolate, parse_bounds
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 
@@ -19,8 +19,8 @@ from farout.variations.variation import Variation
 class Color(Variation):
     """Brightness, contrast, saturation and hue, in this order: the Color of "Evaluation via Generation" (appendix D.2).
 
-    As torchvision's `adjust_brightness`, `adjust_contrast`, `adjust_saturation` and `adjust_hue` on float tensors:
-    clamped to [0, 1] after each; an image of one channel keeps to the first two.
+    Same as torchvision's `adjust_brightness`, `adjust_contrast`, `adjust_saturation` and `adjust_hue` on float tensors:
+    clamped to [0, 1] after each; for a gray image only the first two apply.
     """
 
     name = "color"
@@ -33,45 +33,45 @@ class Color(Variation):
     """Turns of the color circle."""
 
     def __post_init__(self) -> None:
-        self.brightness = bounds("brightness", self.brightness, low=0)
-        self.contrast = bounds("contrast", self.contrast, low=0)
-        self.saturation = bounds("saturation", self.saturation, low=0)
-        self.hue = bounds("hue", self.hue, low=-0.5, high=0.5)
+        self.brightness = parse_bounds("brightness", self.brightness, low=0)
+        self.contrast = parse_bounds("contrast", self.contrast, low=0)
+        self.saturation = parse_bounds("saturation", self.saturation, low=0)
+        self.hue = parse_bounds("hue", self.hue, low=-0.5, high=0.5)
 
     def suited(self, shape: tuple[int, ...]) -> Self:
         check_shape(shape, self.name)
         return self
 
     def decode(self, z: Tensor, base: Tensor) -> Tensor:
-        """The images [B, C, H, W] recolored, each by its own latent [B, 4]."""
+        """Recolor the images [B, C, H, W], each by its own latent [B, 4]."""
         check_images(base, self.name)
         check_latents(z, len(base), self.dim)
-        factors = between(z, (self.brightness, self.contrast, self.saturation, self.hue)).to(base.dtype)
+        factors = interpolate(z, (self.brightness, self.contrast, self.saturation, self.hue)).to(base.dtype)
         differentiable = torch.is_grad_enabled() and (z.requires_grad or base.requires_grad)
         plain = base.device.type == "cpu" and base.dtype == torch.float32 and base.shape[1] == 3
-        return _compiled(base, factors) if plain and not differentiable else recolored(base, factors)
+        return _recolor_compiled(base, factors) if plain and not differentiable else recolor_images(base, factors)
 
 
-def _compiled(images: Tensor, factors: Tensor) -> Tensor:
-    """As `recolored`, without a gradient: on the CPU in a tenth of the time."""
+def _recolor_compiled(images: Tensor, factors: Tensor) -> Tensor:
+    """Same as `recolor_images`, without a gradient: on the CPU in a tenth of the time."""
     images = images.detach().contiguous()
     out = torch.empty_like(images)
     recolor(images.flatten(2).numpy(), factors.detach().contiguous().numpy(), out.flatten(2).numpy())
     return out
 
 
-def recolored(images: Tensor, factors: Tensor) -> Tensor:
-    """The images [B, C, H, W] with brightness, contrast, saturation and hue [B, 4] changed."""
+def recolor_images(images: Tensor, factors: Tensor) -> Tensor:
+    """Change brightness, contrast, saturation and hue [B, 4] of the images [B, C, H, W]."""
     brightness, contrast, saturation, hue = factors[:, :, None, None, None].unbind(1)
     images = (brightness * images).clamp(0, 1)
     images = blend(images, gray(images).mean((2, 3), keepdim=True), contrast)
     if images.shape[1] == 1:
         return images
-    return turned(blend(images, gray(images), saturation), 6 * hue[:, 0])
+    return rotate_hue(blend(images, gray(images), saturation), 6 * hue[:, 0])
 
 
 def gray(images: Tensor) -> Tensor:
-    """The images in gray, [B, 1, H, W]."""
+    """Return the images in gray, [B, 1, H, W]."""
     if images.shape[1] == 1:
         return images
     red, green, blue = images.split(1, 1)
@@ -79,8 +79,8 @@ def gray(images: Tensor) -> Tensor:
     return weighted
 
 
-def turned(images: Tensor, sixths: Tensor) -> Tensor:
-    """Hue turned by so many sixths [B, 1, 1] of the color circle: HSV with its six cases written as one line.
+def rotate_hue(images: Tensor, sixths: Tensor) -> Tensor:
+    """Rotate the hue by `sixths` [B, 1, 1] of the color circle: HSV with its six cases as one formula.
 
     With value V, chroma C and hue h in sixths, red is V − C + C·clamp(|h − 3| − 1, 0, 1), green and blue are
     V − C + C·clamp(2 − |h − 2|, 0, 1) and V − C + C·clamp(2 − |h − 4|, 0, 1).

@@ -1,4 +1,4 @@
-"""`composed`: variations one after the other."""
+"""`composed`: several variations in sequence."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from farout.variations.variation import Variation
 @VARIATIONS.register("composed")
 @dataclasses.dataclass(kw_only=True)
 class Composed(Variation):
-    """Two or more variations, each applied to what the one before has decoded; latents stand side by side.
+    """Two or more variations in sequence, each applied to the previous one's output; their latents are concatenated.
 
     >>> Composed(of=[Affine(), Color(hue=(-0.1, 0.1))])
     """
 
     name = "composed"
     of: Sequence[Variation]
-    """In the order of application; a name, or a mapping of name and settings, stands for a variation."""
+    """Variations in the order of application, each a `Variation`, a name, or a mapping of name and settings."""
 
     def __post_init__(self) -> None:
         if isinstance(self.of, str | Mapping) or not isinstance(self.of, Sequence) or len(self.of) < 2:
             raise ValueError(f"of must list two or more variations, got {self.of!r}")
-        self.of = tuple(map(made, self.of))
+        self.of = tuple(map(build_variation, self.of))
         for part in self.of:
             if part.domain != "cube" or not part.conditional:
-                why = "lives on the sphere" if part.domain != "cube" else "varies no base"
-                raise ValueError(f"only variations of a base by a cube can be composed, and {part.name} {why}")
+                why = "is on the sphere" if part.domain != "cube" else "has no base"
+                raise ValueError(
+                    f"only variations with a base and a cube domain can be composed, and {part.name} {why}"
+                )
 
     @property
     def label(self) -> str:
@@ -46,7 +48,7 @@ class Composed(Variation):
 
     @property
     def dim(self) -> int:
-        """Coordinates of a latent: those of all parts."""
+        """Number of latent coordinates: the sum over all parts."""
         return sum(part.dim for part in self.of)
 
     def base(self, images: ImageSet, indices: ArrayLike) -> Any:
@@ -56,7 +58,7 @@ class Composed(Variation):
         return dataclasses.replace(self, of=[part.suited(shape) for part in self.of])
 
     def decode(self, z: Tensor, base: Any) -> Tensor:
-        """What the last part makes of what the others made of the bases."""
+        """Decode with each part in turn."""
         check_latents(z, len(base), self.dim)
         for part, latents in zip(self.of, z.split([part.dim for part in self.of], 1), strict=True):
             base = part.decode(latents, base)
@@ -64,12 +66,12 @@ class Composed(Variation):
         return decoded
 
     def identity(self) -> dict[str, Any]:
-        """The identities of the parts, in order."""
+        """Return the identities of the parts, in order."""
         return {"name": self.name, "version": self.version, "params": {"of": [part.identity() for part in self.of]}}
 
 
-def made(part: Variation | str | Mapping[str, Any]) -> Variation:
-    """A variation from its name, or from a mapping with its name and settings; one that is made already as it is."""
+def build_variation(part: Variation | str | Mapping[str, Any]) -> Variation:
+    """Build a variation from its name, or from a mapping of name and settings; a variation is returned unchanged."""
     if isinstance(part, Variation):
         return part
     settings = {"name": part} if isinstance(part, str) else part

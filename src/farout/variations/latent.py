@@ -1,4 +1,4 @@
-"""`latent`: images that a generator makes of its latent."""
+"""`latent`: images that a generator makes from its latent."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from farout.variations.variation import Variation
 @VARIATIONS.register("latent")
 @dataclasses.dataclass(kw_only=True)
 class Latent(Variation):
-    """The latent of a generator, on the unit sphere: the StyleGAN2 of "Evaluation via Generation" (appendix D.2).
+    """Latent of a generator, on the unit sphere: the StyleGAN2 of "Evaluation via Generation" (appendix D.2).
 
-    It varies no base: a search gets the number of chains instead. A module makes images in evaluation mode, whatever
-    mode it is in.
+    It has no base: a search gets the number of chains instead. A module always generates in evaluation mode.
     """
 
     name = "latent"
     domain = "sphere"
     conditional = False
     generator: Callable[[Tensor], Tensor]
-    """A module, or a function, from latents [B, dim] to images [B, C, H, W] in [0, 1]."""
+    """Module or function from latents [B, dim] to images [B, C, H, W] in [0, 1]."""
     dim: int = 64
-    """Coordinates of a latent."""
+    """Number of latent coordinates."""
 
     def __post_init__(self) -> None:
         if not callable(self.generator) or isinstance(self.generator, type):
@@ -44,35 +43,35 @@ class Latent(Variation):
 
     def suited(self, shape: tuple[int, ...]) -> Self:
         with torch.no_grad():
-            made = tuple(self.decode(F.normalize(torch.ones(1, self.dim)), None).shape[1:])
-        if made != tuple(shape):
-            raise ValueError(f"the generator makes images of shape {made}, expected {tuple(shape)}")
+            generated = tuple(self.decode(F.normalize(torch.ones(1, self.dim)), None).shape[1:])
+        if generated != tuple(shape):
+            raise ValueError(f"the generator makes images of shape {generated}, expected {tuple(shape)}")
         return self
 
     def decode(self, z: Tensor, base: None = None) -> Tensor:
-        """The images that the generator makes of latents [B, dim], on the device of these."""
+        """Generate images from latents [B, dim], on the latents' device."""
         check_latents(z, len(z), self.dim)
-        with _evaluating(_module(self.generator)) as device:
+        with _evaluation_mode(_module(self.generator)) as device:
             images = self.generator(z.to(device))
         try:
             images = as_images(images, z.device)
         except (TypeError, ValueError) as error:
-            hint = "where its images lie in [-1, 1], give a function that returns (generator(z) + 1) / 2"
-            raise type(error)(f"what the generator made of latents {list(z.shape)}: {error}; {hint}") from None
+            hint = "if its images lie in [-1, 1], give a function that returns (generator(z) + 1) / 2"
+            raise type(error)(f"the generator's output for latents {list(z.shape)}: {error}; {hint}") from None
         if len(images) != len(z):
-            raise ValueError(f"the generator made {len(images)} images of {len(z)} latents, expected one each")
+            raise ValueError(f"the generator returned {len(images)} images for {len(z)} latents, expected one each")
         return images.clamp(0, 1)
 
 
 def _module(generator: object) -> nn.Module:
-    """The module that generates: itself, that of a bound method, or one without parts."""
+    """Return the generating module: itself, the owner of a bound method, or an empty one."""
     owner = getattr(generator, "__self__", generator)
     return owner if isinstance(owner, nn.Module) else nn.Module()
 
 
 @contextmanager
-def _evaluating(module: nn.Module) -> Iterator[torch.device | None]:
-    """While this lasts every part is in evaluation mode; gives the device of the module's weights."""
+def _evaluation_mode(module: nn.Module) -> Iterator[torch.device | None]:
+    """Set all parts to evaluation mode inside the block; yield the device of the module's weights."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

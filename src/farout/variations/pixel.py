@@ -1,4 +1,4 @@
-"""`pixel`: every value of the data by itself, within a small box."""
+"""`pixel`: independent changes of all pixel values within a small box."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from farout.variations.variation import Variation
 @VARIATIONS.register("pixel")
 @dataclasses.dataclass(kw_only=True)
 class Pixel(Variation):
-    """Every pixel value by itself: the l_inf ball about an image, x + radius·(2z − 1), clamped to [0, 1].
+    """Independent changes of all pixel values: the l_inf ball around an image, x + radius·(2z − 1), clamped to [0, 1].
 
-    A latent has a coordinate per channel and pixel, in the order of the image's memory.
+    A latent has one coordinate per channel and pixel, in the image's memory order.
     """
 
     name = "pixel"
     radius: float = 0.01
     shape: tuple[int, ...] | None = None
-    """Of one image (C, H, W); searches set it."""
+    """Shape of one image (C, H, W); set by the search."""
 
     def __post_init__(self) -> None:
         if not 0 < self.radius <= 1:
@@ -34,7 +34,7 @@ class Pixel(Variation):
 
     @property
     def dim(self) -> int:
-        """Coordinates of a latent: one per value."""
+        """Number of latent coordinates: one per pixel value."""
         return math.prod(self._shape)
 
     @property
@@ -50,7 +50,7 @@ class Pixel(Variation):
         return dataclasses.replace(self, shape=tuple(shape))
 
     def decode(self, z: Tensor, base: Tensor) -> Tensor:
-        """The images [B, C, H, W], each value moved by its own coordinate."""
+        """Return the images [B, C, H, W] with each value changed by its own coordinate."""
         if base.shape[1:] != self._shape:
             raise ValueError(f"pixel is for images of shape {self._shape}, got {tuple(base.shape[1:])}")
         check_latents(z, len(base), self.dim)

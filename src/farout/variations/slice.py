@@ -1,4 +1,4 @@
-"""`slice`: a variation in some of its coordinates, the others held in the middle."""
+"""`slice`: a variation restricted to a subset of its coordinates; the others stay at the middle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farout.core import ImageSet
 from farout.registry import unknown
 from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
-from farout.variations.composed import made
+from farout.variations.composed import build_variation
 from farout.variations.variation import Variation
 
 MIDDLE = 0.5
@@ -24,21 +24,23 @@ MIDDLE = 0.5
 @VARIATIONS.register("slice")
 @dataclasses.dataclass(kw_only=True)
 class Slice(Variation):
-    """Another variation of a base by a cube, in the coordinates that are `free`; the others are 0.5, their middle.
+    """Another variation on the cube, restricted to its `free` coordinates; the others are 0.5, the middle.
 
     >>> Slice(of=Affine(), free=["rotation", "translation_x"])
     """
 
     name = "slice"
     of: Variation
-    """A name, or a mapping of name and settings, stands for a variation."""
+    """The variation: a `Variation`, a name, or a mapping of name and settings."""
     free: Sequence[str]
-    """Names of its coordinates."""
+    """Names of the free coordinates."""
 
     def __post_init__(self) -> None:
-        self.of = made(self.of)
+        self.of = build_variation(self.of)
         if self.of.domain != "cube" or not self.of.conditional:
-            raise ValueError(f"only variations of a base by a cube have slices, and {self.of.name} is none")
+            raise ValueError(
+                f"only variations with a base and a cube domain have slices, and {self.of.name} has not both"
+            )
         if isinstance(self.free, str) or not self.free or len(set(self.free)) < len(self.free):
             raise ValueError(f"free must list different coordinates of {self.of.name}, got {self.free!r}")
         self.free = tuple(self.free)
@@ -56,7 +58,7 @@ class Slice(Variation):
 
     @property
     def dim(self) -> int:
-        """Coordinates of a latent: those that are free."""
+        """Number of latent coordinates: the free ones."""
         return len(self.free)
 
     @property
@@ -70,13 +72,13 @@ class Slice(Variation):
         return dataclasses.replace(self, of=self.of.suited(shape))
 
     def decode(self, z: Tensor, base: Any) -> Tensor:
-        """Decode with the whole variation."""
+        """Decode with the whole variation, the other coordinates at the middle."""
         check_latents(z, len(base), self.dim)
         whole = torch.full((len(z), self.of.dim), MIDDLE, dtype=z.dtype, device=z.device)
         whole[:, [self.of.coordinates.index(name) for name in self.free]] = z
         return self.of.decode(whole, base)
 
     def identity(self) -> dict[str, Any]:
-        """The identity of the whole variation, and the coordinates."""
+        """Return the identity of the whole variation, and the free coordinates."""
         params = {"of": self.of.identity(), "free": list(self.free)}
         return {"name": self.name, "version": self.version, "params": params}

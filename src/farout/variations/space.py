@@ -1,4 +1,4 @@
-"""Where latents live: the unit cube or the unit sphere."""
+"""Latent spaces: the unit cube and the unit sphere."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Boundary = Literal["clamp", "reflect"]
 
 
 class Space(NamedTuple):
-    """The unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
+    """Latent space: the unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
 
     dim: int
     domain: Domain = "cube"
 
     def uniform(self, count: int, rng: torch.Generator) -> Tensor:
-        """`count` points drawn uniformly, [count, dim]."""
+        """Draw `count` uniform points, [count, dim]."""
         if self.domain == "sphere":
             return F.normalize(torch.randn(count, self.dim, generator=rng))
         return torch.rand(count, self.dim, generator=rng)
 
     def inside(self, z: Tensor, boundary: Boundary = "clamp") -> Tensor:
-        """Points brought back: on the sphere scaled to length one; in the cube clamped to its faces or reflected."""
+        """Project points into the space: normalized on the sphere; clamped to the cube or reflected at its faces."""
         if self.domain == "sphere":
             return F.normalize(z)
         if boundary == "clamp":
@@ -36,5 +36,5 @@ class Space(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """The standard deviation of a coordinate of a uniform point."""
+        """Standard deviation of one coordinate of a uniform point."""
         return math.sqrt(1 / self.dim if self.domain == "sphere" else 1 / 12)

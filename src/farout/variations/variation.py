@@ -1,4 +1,4 @@
-"""What a variation promises: a decoder from latents to data, and the domain the latents live in."""
+"""Variation interface: a decoder from latents to data, and the domain of the latents."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from farout.variations.space import Domain, Space
 
 
 class Variation(Component, ABC):
-    """What may change in a search: g(z; x) of "Evaluation via Generation", eqs. 2 and 3.
+    """Changes that a search may make: the decoder g(z; x) of "Evaluation via Generation", eqs. 2 and 3.
 
-    A class of your own needs `dim` and `decode`; settings are best the fields of a dataclass. Data need not be images:
-    `decode` makes whatever the detector reads.
+    A subclass needs `dim` and `decode`; settings are best the fields of a dataclass. Data need not be images: `decode`
+    returns whatever the detector reads.
     """
 
     domain: ClassVar[Domain] = "cube"
-    """The unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
+    """Domain of the latents: the unit cube [0, 1]^dim, or the unit sphere in dim dimensions."""
     conditional: ClassVar[bool] = True
-    """Does it vary a base? If not, `decode` gets None for one."""
+    """True if it varies a base; if not, `decode` gets None as the base."""
 
     @property
     @abstractmethod
     def dim(self) -> int:
-        """Coordinates of a latent."""
+        """Number of latent coordinates."""
 
     @abstractmethod
     def decode(self, z: Tensor, base: Any) -> Tensor:
-        """What the latents [B, dim] make of the bases, one each: of images float32 [B, C, H, W] in [0, 1]."""
+        """Decode the latents [B, dim], one per base: for images float32 [B, C, H, W] in [0, 1]."""
 
     def base(self, images: ImageSet, indices: ArrayLike) -> Any:
-        """What `decode` varies of these images."""
+        """Return the bases of these images, as `decode` takes them."""
         return images.batch(indices)
 
     def suited(self, shape: tuple[int, ...]) -> Self:
-        """The same for data of this shape (C, H, W); an error where it cannot vary such."""
+        """Return the variation for data of this shape (C, H, W); raise if it cannot vary such data."""
         return self
 
     @property
@@ -50,12 +50,12 @@ class Variation(Component, ABC):
 
     @property
     def parts(self) -> tuple[Variation, ...]:
-        """The variations that it is made of; itself alone for most."""
+        """Variations that it consists of; for most, itself alone."""
         return (self,)
 
     @property
     def space(self) -> Space:
-        """Where its latents live."""
+        """Space of its latents."""
         return Space(self.dim, self.domain)
 
     def identity(self) -> dict[str, Any]:

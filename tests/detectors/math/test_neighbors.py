@@ -166,7 +166,7 @@ class Spoiled(Bank):
             return super()._product(queries, count)
         points = self.rows.double() / self.divisors[:, None]
         noise = draw(len(queries), len(points), seed=5).clamp(-1, 1) * self.error
-        best, near = (queries.double() @ points.T - self.halves + noise).topk(count, dim=1)
+        best, near = (queries.double() @ points.T - self.half_squares + noise).topk(count, dim=1)
         return best.float(), near
 
 

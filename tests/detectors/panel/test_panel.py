@@ -73,9 +73,9 @@ def test_labels_do_not_ask_for_parameters_without_defaults() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (["knn", "knn"], ValueError, "names knn twice"),
-        (["knn", KNN()], ValueError, "names knn twice"),
-        ([KNN(k=3), KNN(k=3)], ValueError, r"names knn\(k=3\) twice"),
+        (["knn", "knn"], ValueError, "has knn twice"),
+        (["knn", KNN()], ValueError, "has knn twice"),
+        ([KNN(k=3), KNN(k=3)], ValueError, r"has knn\(k=3\) twice"),
         ([], ValueError, "at least one detector"),
         ("knn", TypeError, r"got the string 'knn'; write \['knn'\]"),
         ({"a/b": "knn"}, ValueError, r"without '/', got \['a/b'\]"),

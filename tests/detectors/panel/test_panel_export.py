@@ -95,7 +95,7 @@ def test_a_panel_says_what_it_needs_before(tmp_path: Path) -> None:
     with pytest.raises(farout.NotFitted, match="is not fitted: call fit before export"):
         farout.Panel(network(), ["knn"]).export(tmp_path / "no.onnx")
     pooled = farout.Network(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 4)), mean=0.5, std=1)
-    with pytest.raises(ValueError, match=r"say which the file is to take, export\(path, side=32\)"):
+    with pytest.raises(ValueError, match=r"side of the exported model: export\(path, side=32\)"):
         farout.Panel(pooled, ["msp"]).export(tmp_path / "no.onnx")
     farout.Panel(pooled, ["msp"]).export(tmp_path / "yes.onnx", side=16)
     assert read(tmp_path / "yes.onnx", IMAGES)["score"] == pytest.approx(

@@ -59,8 +59,8 @@ class Dimming(OnVal):
     name: ClassVar[str] = "dimming"
     perturbs: ClassVar[bool] = True  # type: ignore[misc]
 
-    def look(self, network: Network, images: Tensor) -> Activations:
-        return super().look(network, images * self.fitted("mean").sigmoid().float())
+    def perturbed_pass(self, network: Network, images: Tensor) -> Activations:
+        return super().perturbed_pass(network, images * self.fitted("mean").sigmoid().float())
 
 
 def test_a_perturbation_may_use_what_was_fitted_on_the_images_as_they_are() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from farout import Activations, ImageSet, Network, Panel, PostHoc, stress
 from farout.core import Split
 from farout.detectors import KNN, MDSLayers
-from farout.detectors.panel.provenance import Images
+from farout.detectors.panel.provenance import ImagesRecord
 from farout.detectors.panel.supervision import note
 from helpers.panels import OnVal, images, network, pixels
 
@@ -35,8 +35,8 @@ class Middle(PostHoc):
     def perturbs(self) -> bool:
         return self.dim != 1
 
-    def look(self, network: Network, images: Tensor) -> Activations:
-        return super().look(network, images * self.dim)
+    def perturbed_pass(self, network: Network, images: Tensor) -> Activations:
+        return super().perturbed_pass(network, images * self.dim)
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Middle:
         self.state = {"middle": activations.logits.amax(1).double().mean(), "side": torch.tensor(0.0).double()}
@@ -113,7 +113,7 @@ def test_tuning_does_not_teach_by_the_outliers_it_judges_on() -> None:
 @pytest.mark.parametrize(
     ("members", "changes", "message"),
     [
-        (["knn", Middle()], {"val": None}, "takes inliers to tell them from: pass val="),
+        (["knn", Middle()], {"val": None}, "needs inliers of the validation split: pass val="),
         (["knn", "msp"], {}, "none of knn, msp learns from outliers: leave outliers= out"),
         ([Middle()], {"outliers": OUTLIERS.subset([])}, "the outliers 'others' to learn from are an empty set"),
         ([Middle()], {"outliers": VAL}, "the val split and the outliers are the same images"),
@@ -131,7 +131,7 @@ def test_outliers_that_cannot_serve_are_refused_before_the_work(members: Any, ch
 def test_it_is_remembered_what_was_learned_from(tmp_path: Path) -> None:
     """Also on disk, and of one member alone; fitting or tuning without outliers forgets it."""
     members: Any = {"it": MDSLayers(epsilon=0.0), "other": MDSLayers(), "msp": "msp"}
-    panel, record = Panel(network(), members).fit(TRAIN, VAL, OUTLIERS.limit(30)), Images.of(OUTLIERS.limit(30))
+    panel, record = Panel(network(), members).fit(TRAIN, VAL, OUTLIERS.limit(30)), ImagesRecord.of(OUTLIERS.limit(30))
     assert panel.learned == {"it": record, "other": record}
     panel.save(tmp_path / "panel")
     assert Panel.load(tmp_path / "panel", panel.network).learned == panel.learned

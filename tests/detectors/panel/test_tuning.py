@@ -19,7 +19,7 @@ from farout import Activations, ImageSet, Panel, PostHoc
 from farout.core import Split
 from farout.data.matched import match
 from farout.detectors import EBO, KNN, ODIN
-from farout.detectors.panel.provenance import Candidate, Images, Tuned, note, shared
+from farout.detectors.panel.provenance import Candidate, ImagesRecord, Tuned, count_shared, note
 from farout.registry import UnknownName
 from helpers.panels import ALL, OnVal, images, network, pixels
 
@@ -175,7 +175,7 @@ def test_candidates_are_not_judged_on_the_images_they_were_fitted_on() -> None:
     assert honest > 0.6
     assert record.params == {"by_heart": False}
     assert (record.judged, record.inliers.total) == (35, 70)
-    assert str(record) == "by_heart=False, chosen among 2 by AUROC on half of val against bright, 35 + 60 images"
+    assert str(record) == "by_heart=False, selected among 2 by AUROC on half of val against bright, 35 + 60 images"
     assert panel.detectors["memory"].state["seen"].shape == (70, 4), "the chosen one is fitted on all"
 
 
@@ -206,7 +206,7 @@ def test_a_candidate_that_fails_is_recorded_and_the_others_go_on() -> None:
     assert failures[1] == "ValueError: k must be a whole number of at least 1, got 0"
     assert failures[2:] == ["", ""]
     assert [one.auroc is None for one in panel.tuned["knn"].candidates] == [True, True, False, False]
-    assert ", chosen among 4 (2 failed) by AUROC" in str(panel.tuned["knn"])
+    assert ", selected among 4 (2 failed) by AUROC" in str(panel.tuned["knn"])
     assert panel.tuned["signed"].candidates[0].failure.startswith("NonFiniteScores: signed gave 70 NaN")
     assert panel.tuned["signed"].params == {"shift": 0.0}
 
@@ -252,7 +252,7 @@ def test_what_was_handed_in_stays_as_it_was() -> None:
         ({"knn": [1, 2]}, ValueError, "expected values to try such as"),
         ({}, ValueError, "expected values to try such as"),
         (["knn"], ValueError, "expected values to try such as"),
-        ({"ebo(temperature=2.0)": {"temperature": [1.0]}}, ValueError, "says its parameters: .* a label of its own"),
+        ({"ebo(temperature=2.0)": {"temperature": [1.0]}}, ValueError, "names its parameters; .* another label"),
     ],
 )
 def test_a_grid_that_is_none_is_refused(grid: Any, error: type[Exception], message: str) -> None:
@@ -265,9 +265,9 @@ def test_a_grid_that_is_none_is_refused(grid: Any, error: type[Exception], messa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"val": None}, "judged on inliers and outliers: pass val= and outliers="),
-        ({"val": VAL.subset([])}, "the val split 'val' to judge candidates on are an empty set"),
-        ({"outliers": OUTLIERS.subset([])}, "the outliers 'bright' to judge candidates on are an empty set"),
+        ({"val": None}, "evaluated on inliers and outliers: pass val= and outliers="),
+        ({"val": VAL.subset([])}, "the val split 'val' to evaluate candidates on are an empty set"),
+        ({"outliers": OUTLIERS.subset([])}, "the outliers 'bright' to evaluate candidates on are an empty set"),
         ({"val": TRAIN}, r"the val split and the train split are the same images \('train'\)"),
         ({"outliers": VAL}, "the val split and the outliers are the same images"),
     ],
@@ -278,7 +278,7 @@ def test_images_that_cannot_judge_are_refused(changes: dict[str, Any], message: 
 
 
 def test_one_image_has_no_halves() -> None:
-    with pytest.raises(ValueError, match="are judged on the other: got 1 image"):
+    with pytest.raises(ValueError, match="are evaluated on the other: got 1 image"):
         tuned({"memory": {"by_heart": [True]}}, [Memory()], val=VAL.limit(1))
 
 
@@ -294,9 +294,9 @@ def test_progress_counts_the_images_of_every_pass() -> None:
 def test_the_record_tells_the_images(tmp_path: Path) -> None:
     panel = tuned({"knn": {"k": [1, 5, 500]}}, ["knn", "msp"], outliers=bright(90, 3).limit(60))
     record = panel.tuned["knn"]
-    assert record.inliers == Images("val", 70, VAL.fingerprint, VAL.fingerprint)
+    assert record.inliers == ImagesRecord("val", 70, VAL.fingerprint, VAL.fingerprint)
     given = bright(90, 3)
-    assert record.outliers == Images("bright", 60, given.limit(60).fingerprint, given.fingerprint)
+    assert record.outliers == ImagesRecord("bright", 60, given.limit(60).fingerprint, given.fingerprint)
     panel.save(tmp_path / "panel")
     loaded = Panel.load(tmp_path / "panel", network())
     assert loaded.tuned == panel.tuned
@@ -330,10 +330,10 @@ def test_the_record_outlives_another_fit_and_goes_with_its_member() -> None:
 
 def record(inliers: ImageSet, outliers: ImageSet) -> Tuned:
     candidates = (Candidate({"k": 5}, 0.75), Candidate({"k": 10}, 0.5), Candidate({"k": 50}, 0.25))
-    return Tuned({"k": 5}, candidates, Images.of(inliers), Images.of(outliers), len(inliers))
+    return Tuned({"k": 5}, candidates, ImagesRecord.of(inliers), ImagesRecord.of(outliers), len(inliers))
 
 
-KNOWN = "knn: k=5, chosen among 3 by AUROC on val against bright, 70 + 60 images"
+KNOWN = "knn: k=5, selected among 3 by AUROC on val against bright, 70 + 60 images"
 BEFORE = "tested on the outliers it was tuned on (far)"
 MAYBE = "tested on outliers (far) from the set it was tuned on, maybe the same images"
 
@@ -357,9 +357,9 @@ def test_a_note_says_plainly_what_was_met_before(outliers: ImageSet, tested: Ima
 def test_images_that_two_sets_share_are_counted() -> None:
     whole, other = images(100, 2), images(100, 3)
     some, part = whole.subset([9, 3, 50, 60]), whole.subset(range(10, 60)).subset([0, 40, 41])
-    assert [shared(some, one) for one in (some, whole, part, other, whole.limit(9))] == [4, 4, 1, 0, 1]
+    assert [count_shared(some, one) for one in (some, whole, part, other, whole.limit(9))] == [4, 4, 1, 0, 1]
     smaller = match(whole.limit(10), (1, 4, 4))
-    assert (shared(some, smaller), shared(smaller, match(some, (3, 5, 5)))) == (2, 2)
+    assert (count_shared(some, smaller), count_shared(smaller, match(some, (3, 5, 5)))) == (2, 2)
 
 
 def test_a_note_tells_of_inliers_too() -> None:

@@ -14,8 +14,8 @@ import farout
 from farout import ImageSet, Network, Panel, networks
 from farout.core import Activations, PostHoc
 from farout.detectors import DN2, MDSLayers
-from farout.detectors.panel.sweeps import table_of
-from farout.detectors.panel.table import in_order
+from farout.detectors.panel.sweeps import compute_activations
+from farout.detectors.panel.table import sort_blocks
 from farout.networks import save_weights
 from farout.study import study
 from farout.study.spec import StudySpec
@@ -94,7 +94,7 @@ def test_without_a_layer_it_reads_the_features() -> None:
 
 @pytest.mark.parametrize("layer", [0, -1, True, 1.5])
 def test_what_is_no_layer_is_refused_at_once(layer: object) -> None:
-    with pytest.raises(ValueError, match=rf"layer, where it is no name, must be a whole number.*got {layer!r}"):
+    with pytest.raises(ValueError, match=rf"layer, unless it is a name, must be a whole number.*got {layer!r}"):
         DN2(layer=layer)  # type: ignore[arg-type]
 
 
@@ -203,8 +203,8 @@ def test_a_table_in_another_order_is_read_in_the_networks(detector: PostHoc) -> 
         network = Network(Deep(), mean=0.5, std=0.5, side=8)
     rng = np.random.default_rng(0)
     images = ImageSet.from_arrays(rng.random((40, 3, 8, 8), np.float32), rng.integers(0, 2, 40))
-    table = table_of(network, images, detector.needs)
-    jumbled = in_order(table, sorted(network.block_names))
+    table = compute_activations(network, images, detector.needs)
+    jumbled = sort_blocks(table, sorted(network.block_names))
     assert list(jumbled.means or jumbled.grids)[2] == "blocks.10"
     scores = []
     for rows in (table, jumbled):

@@ -82,7 +82,7 @@ def test_the_origin_has_no_residual() -> None:
 
 
 def test_what_vim_cannot_fit_is_said() -> None:
-    with pytest.raises(ValueError, match="vim: dim=10 leaves nothing of 10 features; give a smaller one"):
+    with pytest.raises(ValueError, match="vim: dim=10 leaves no residual of 10 features; give a smaller dim"):
         ViM(dim=10).fit(reading(draw(200, 10)), None)
     with pytest.raises(ValueError, match="vim: dim=5 needs more training images than that, got 5"):
         ViM().fit(reading(draw(5, 10)), None)
@@ -122,12 +122,12 @@ def test_nnguide_is_the_definition_and_its_bank_at_least_a_thousand_or_all(k: in
 
 @pytest.mark.parametrize(("total", "size"), [(120, 120), (1000, 1000), (99_999, 1000), (250_000, 2500)])
 def test_the_bank_is_drawn_by_the_seed(total: int, size: int) -> None:
-    chosen = NNGuide()._chosen(total)
+    chosen = NNGuide()._select_images(total)
     assert len(chosen.unique()) == len(chosen) == size
     assert chosen.min() >= 0
     assert chosen.max() < total
-    assert torch.equal(chosen, NNGuide()._chosen(total))
-    assert torch.equal(chosen, NNGuide(seed=1)._chosen(total)) == (size == total)
+    assert torch.equal(chosen, NNGuide()._select_images(total))
+    assert torch.equal(chosen, NNGuide(seed=1)._select_images(total)) == (size == total)
     if size < total:
         assert chosen.double().mean().item() == pytest.approx(total / 2, rel=0.05)
 
@@ -142,7 +142,7 @@ def test_the_openood_variant_of_nnguide_takes_the_first_in_order() -> None:
 def test_the_bank_of_openood_ends_with_a_batch(total: int, size: int) -> None:
     """Batches of 200 images until they are more than 1 % of the training images."""
     batches = next(n for n in range(1, 99) if n * 200 > int(0.01 * total))
-    assert NNGuide(variant="openood")._chosen(total).tolist() == list(range(size))
+    assert NNGuide(variant="openood")._select_images(total).tolist() == list(range(size))
     assert size == min(total, 200 * batches)
 
 

@@ -19,7 +19,7 @@ from farout import ImageSet, Network, Panel
 from farout.core import Activations, NotFitted
 from farout.detectors import MDS, MDSLayers
 from farout.detectors.math.regression import logistic_regression
-from farout.detectors.panel.sweeps import as_many
+from farout.detectors.panel.sweeps import draw_subset
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 TRAIN = 150
@@ -130,7 +130,7 @@ def test_the_distances_are_those_of_perturbed_images(epsilon: float, slow: Slow)
     detector = MDSLayers(epsilon=epsilon)
     with torch.no_grad():
         detector.fit(precise(pixels(TRAIN).double(), needs={"means"}), torch.arange(TRAIN) % 3)
-        seen = detector.look(precise, test.double())
+        seen = detector.perturbed_pass(precise, test.double())
     expected = np.array([slow.distances(image, epsilon) for image in test])
     np.testing.assert_allclose(detector._distances(seen), expected, rtol=1e-8)
     np.testing.assert_allclose(detector.score(seen), (expected / slow.typical).sum(1), rtol=1e-8)
@@ -178,8 +178,8 @@ def test_fewer_images_than_channels_leave_directions_out() -> None:
 def test_every_block_sees_a_step_of_epsilon_towards_its_nearest_class() -> None:
     net, given = network(), pixels(20, 1)
     detector = fitted(net, epsilon=0.002)
-    before = detector._distances(MDSLayers(epsilon=0.0).look(net, given))
-    after = detector._distances(detector.look(net, given))
+    before = detector._distances(MDSLayers(epsilon=0.0).perturbed_pass(net, given))
+    after = detector._distances(detector.perturbed_pass(net, given))
     assert (after < before).all()
     signs = detector.signs(net, given)
     assert set(signs) == {"first", "second"}
@@ -229,11 +229,11 @@ def test_supervised_scores_are_the_log_odds() -> None:
     assert detector.state["supervised"].item() is True
     with torch.no_grad():
         learned = fitted(net)  # the same without outliers
-        far, all_near = (learned._distances(learned.look(net, pixels(*a))) for a in ((60, 2, 0.12), (90, 1)))
+        far, all_near = (learned._distances(learned.perturbed_pass(net, pixels(*a))) for a in ((60, 2, 0.12), (90, 1)))
     weights, constant = detector.state["weights"], detector.state["constant"]
     np.testing.assert_allclose(all_near @ weights + constant, panel.validation["mds_layers"], rtol=1e-4, atol=1e-5)
     numbers = ImageSet.from_arrays(np.zeros((90, 1, 1, 1), np.float32), np.arange(90), name="numbers")
-    expected_weights, expected_constant = logistic_regression(all_near[as_many(numbers, 60).labels], far)
+    expected_weights, expected_constant = logistic_regression(all_near[draw_subset(numbers, 60).labels], far)
     torch.testing.assert_close(weights, expected_weights, rtol=1e-4, atol=1e-8)
     torch.testing.assert_close(constant, expected_constant, rtol=1e-4, atol=1e-8)
 
@@ -363,7 +363,7 @@ def test_what_mds_layers_cannot_work_with_is_said() -> None:
     with pytest.raises(NotFitted):
         MDSLayers().supervise(reading(a=rows), reading(a=rows))
     with pytest.raises(NotFitted):
-        MDSLayers().look(network(), pixels(2))
+        MDSLayers().perturbed_pass(network(), pixels(2))
     detector = MDSLayers().fit(reading(a=rows), labels)
     with pytest.raises(ValueError, match="mds_layers got no outliers to learn from"):
         detector.supervise(reading(a=rows), reading(a=rows[:0]))

@@ -16,7 +16,7 @@ from counting import Counting
 from farout.api import attack_sets
 from farout.api.attack_sets import write
 from farout.attacks import ATTACKS, Attack
-from farout.attacks.judging import attacked
+from farout.attacks.judging import run_attack
 from farout.study.cells import attack as attacking
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.attend import AttentionCell
@@ -74,13 +74,13 @@ def test_a_stopped_attack_goes_on_with_the_chunks_it_has(
 ) -> None:
     made, begun = cell(network, images, ATTACKS.create("pgd", steps=2)), list[int]()
 
-    def stopping(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
+    def stopping(attack: Any, target: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)
         if len(begun) == 3:
             signal.raise_signal(signal.SIGINT)
-        return attacked(attack, victim, batch, labels, order, *rest)
+        return run_attack(attack, target, batch, labels, order, *rest)
 
-    monkeypatch.setattr(attacking, "attacked", stopping)
+    monkeypatch.setattr(attacking, "run_attack", stopping)
     store = Store(tmp_path / "stopped").open()
     with pytest.raises(KeyboardInterrupt):
         engine.run([made], store)
@@ -147,11 +147,11 @@ def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
     def stopped(*_: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    def counting(attack: Any, victim: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
+    def counting(attack: Any, target: Any, batch: Any, labels: Any, order: range, *rest: Any) -> Any:
         begun.append(order.start)
-        return attacked(attack, victim, batch, labels, order, *rest)
+        return run_attack(attack, target, batch, labels, order, *rest)
 
-    monkeypatch.setattr(attacking, "attacked", counting)
+    monkeypatch.setattr(attacking, "run_attack", counting)
     for step in ("write_json", "_write"):
         with monkeypatch.context() as patched:
             patched.setattr(attack_sets, step, stopped)
@@ -181,7 +181,9 @@ def test_networks_that_do_not_suit_are_refused_before_the_work(network: farout.N
     few = "apgd_t needs a network with at least 4 classes, got one with 3 (arrays on lenet)"
     assert reason(three, suiting, "apgd_t") == few
     wide = farout.ImageSet.from_arrays(np.zeros((3, 6, 16, 3), np.uint8), np.array([0, 1, 2]))
-    assert "a side of 8 px, and the images are 6×16 px (arrays on lenet)" in str(reason(network, wide, "masked_pgd"))
+    assert "a side of 8 px, larger than the images' 6×16 px (arrays on lenet)" in str(
+        reason(network, wide, "masked_pgd")
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,9 +218,9 @@ def test_wrong_calls(network: farout.Network) -> None:
     images = torch.rand(3, 3, 16, 16)
     with pytest.raises(TypeError, match="Network, got Conv2d"):
         farout.attack("fgsm", torch.nn.Conv2d(3, 4, 3), images, [0, 1, 2])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="got steps beside one that is made already"):
+    with pytest.raises(TypeError, match="got settings steps together with an attack object"):
         farout.attack(ATTACKS.create("pgd"), network, images, [0, 1, 2], steps=1)
-    with pytest.raises(ValueError, match="none was given"):
+    with pytest.raises(ValueError, match="attacks a detector, got none"):
         farout.attack("score_pgd", network, images)
 
 
@@ -229,7 +231,7 @@ def test_what_an_attack_returns_is_clipped_and_judged(network: farout.Network) -
     class Wild(Attack):
         value: float = 7.0
 
-        def run(self, victim: Any, images: torch.Tensor, labels: torch.Tensor, rngs: Any) -> torch.Tensor:
+        def run(self, target: Any, images: torch.Tensor, labels: torch.Tensor, rngs: Any) -> torch.Tensor:
             return torch.full_like(images, torch.nan if self.value is None else self.value)
 
     given = torch.rand(4, 3, 16, 16)
@@ -278,7 +280,7 @@ def test_a_default_spelled_out_gives_the_same_images(network: farout.Network, im
 def test_wrong_detectors(network: farout.Network, images: farout.ImageSet) -> None:
     with pytest.raises(ValueError, match="got str"):
         farout.attack("adaptive_pgd", network, images, detector="knn")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="against the classifier alone"):
+    with pytest.raises(ValueError, match="the classifier alone"):
         farout.attack("pgd", network, images, detector=farout.detectors.MSP())
 
 

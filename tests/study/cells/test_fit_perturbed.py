@@ -98,7 +98,7 @@ def test_what_was_learned_from_is_noted(weights: str, tmp_path: Path) -> None:
     assert farout.run(spec(weights, LAYERS), tmp_path / "alone").notes == []
 
 
-@pytest.mark.parametrize("method", ["look", "supervise"])
+@pytest.mark.parametrize("method", ["perturbed_pass", "supervise"])
 def test_one_that_fails_leaves_the_others_be_and_is_tried_again(
     weights: str, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +109,7 @@ def test_one_that_fails_leaves_the_others_be_and_is_tried_again(
         patch.setattr(farout.detectors.MDSLayers, method, failing)
         outcome = farout.run(learning(weights), tmp_path).outcome
     assert any(why.startswith("mds_layers on lenet: ArithmeticError: no gradient") for why in outcome.failed.values())
-    unhurt = {"msp", "mds_layers(epsilon=0.0)"} if method == "look" else {"msp"}
+    unhurt = {"msp", "mds_layers(epsilon=0.0)"} if method == "perturbed_pass" else {"msp"}
     assert {detector for detector, _ in scores(tmp_path)} == unhurt
     again = farout.run(learning(weights), tmp_path).outcome
     assert not again.failed
@@ -132,7 +132,7 @@ def test_an_interrupted_run_looks_at_nothing_twice(
     weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    take, look = scheduler._Active.take, farout.detectors.MDSLayers.look
+    take, look = scheduler._Active.take, farout.detectors.MDSLayers.perturbed_pass
 
     def counted(self: Any, network: Any, images: Any) -> Any:
         seen.append(len(images))
@@ -143,7 +143,7 @@ def test_an_interrupted_run_looks_at_nothing_twice(
         if self.work.cells[0].title.startswith("fit mds_layers"):
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(farout.detectors.MDSLayers, "look", counted)
+    monkeypatch.setattr(farout.detectors.MDSLayers, "perturbed_pass", counted)
     with monkeypatch.context() as patch:
         patch.setattr(scheduler._Active, "take", interrupted)
         with pytest.raises(KeyboardInterrupt):

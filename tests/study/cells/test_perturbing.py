@@ -158,7 +158,7 @@ def test_one_that_fails_to_look_leaves_the_others_be_and_is_tried_again(
         raise ArithmeticError("no gradient")
 
     with monkeypatch.context() as patch:
-        patch.setattr(detectors.ODIN, "look", look)
+        patch.setattr(detectors.ODIN, "perturbed_pass", look)
         outcome = farout.run(spec(weights, ["msp", "odin"]), tmp_path).outcome
     assert any(why.startswith("odin on lenet: ArithmeticError: no gradient") for why in outcome.failed.values())
     assert {detector for detector, _ in scores(tmp_path)} == {"msp"}

@@ -114,5 +114,5 @@ def test_a_run_told_to_stop_keeps_what_is_done_and_says_so(tmp_path, sign, code)
         time.sleep(0.05)
     process.send_signal(sign)
     assert process.wait(60) == code
-    assert "the same command goes on from there" in (tmp_path / "log").read_text()
+    assert "the same command resumes from there" in (tmp_path / "log").read_text()
     assert list((tmp_path / "run").glob("partial/*/part-*"))

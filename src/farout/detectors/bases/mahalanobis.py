@@ -12,7 +12,7 @@ from farout.detectors.math.gaussian import fitted_gaussians, squared_distances
 
 
 class Mahalanobis(PostHoc):
-    """A detector of the distances to the class means under one shared covariance.
+    """Base of the detectors that use Mahalanobis distances to the class means under one shared covariance.
 
     Penultimate features only. Directions without variance in training are left out (pseudo-inverse).
     """
@@ -20,8 +20,8 @@ class Mahalanobis(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"features"})
     fits_on: ClassVar[Split | None] = "train"
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        if not labelled:
+    def check_fit(self, total: int, labeled: bool) -> None:
+        if not labeled:
             raise ValueError(f"{self.name} needs the class of every training image: give a training set with labels")
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
@@ -39,5 +39,5 @@ class Mahalanobis(PostHoc):
         return self
 
     def nearest(self, activations: Activations) -> Tensor:
-        """Squared distance of every row to the nearest class mean."""
+        """Return the squared distance of every row to the nearest class mean."""
         return squared_distances(activations.features, self.fitted("whitener"), self.fitted("means")).amin(1)

@@ -17,17 +17,17 @@ from farout.detectors.math.neighbors import Bank, Search, row_lengths
 
 @dataclass(kw_only=True)
 class Nearest(PostHoc):
-    """A detector of the distances to the nearest training features.
+    """Base of the detectors that use distances to the nearest training features.
 
-    search: what proposes neighbours, "torch" or "faiss" (an optional extra). Float64 differences decide among them, so
-    the scores are the same.
+    search: library that proposes neighbors, "torch" or "faiss" (an optional extra). Float64 differences decide among
+    the proposals, so the scores are the same.
     """
 
     fits_on: ClassVar[Split | None] = "train"
     unit: ClassVar[bool]
-    """Are features scaled to length 1?"""
+    """True if features are scaled to length 1."""
     k: int
-    """Which neighbor counts, or how many do."""
+    """Rank of the neighbor, or number of neighbors, that is used."""
     search: Search = "torch"
 
     def __post_init__(self) -> None:
@@ -38,11 +38,11 @@ class Nearest(PostHoc):
     def needs(self) -> frozenset[str]:
         return frozenset({"features"})
 
-    def check_fit(self, total: int, labelled: bool) -> None:
+    def check_fit(self, total: int, labeled: bool) -> None:
         if total < self.k:
             raise ValueError(f"{self.name}: k={self.k} needs at least that many training images, got {total}")
         if self.search == "faiss":
-            flat.library()
+            flat.import_faiss()
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
@@ -56,4 +56,4 @@ class Nearest(PostHoc):
 
     @abstractmethod
     def distance(self, bank: Bank, features: Tensor) -> Tensor:
-        """The score of every row, by its distances to the bank."""
+        """Return the score of every row from its distances to the bank."""

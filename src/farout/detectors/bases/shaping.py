@@ -12,13 +12,13 @@ from farout.core import Activations, PostHoc
 
 
 class Shaping(PostHoc):
-    """score = −logsumexp(W·shaped(f) + b)."""
+    """Base of the detectors that score by −logsumexp(W·shaped(f) + b)."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"features", "head"})
 
     @abstractmethod
     def shaped(self, features: Tensor) -> Tensor:
-        """Features [B, D] in float64, shaped."""
+        """Return the shaped features [B, D], in float64."""
 
     def score(self, activations: Activations) -> Tensor:
         head = activations.last_layer(self.name)
@@ -26,7 +26,7 @@ class Shaping(PostHoc):
 
 
 def _count(features: Tensor, percentile: float, who: str) -> int:
-    """How many entries of a row lie above the percentile."""
+    """Return the number of entries of a row above the percentile."""
     total = int(features.shape[1])
     count = total - round(total * percentile / 100)
     if count < 1:
@@ -35,6 +35,6 @@ def _count(features: Tensor, percentile: float, who: str) -> int:
 
 
 def _sharpening(features: Tensor, rest: Tensor) -> Tensor:
-    """exp(Σf / Σ kept f), [B, 1]; 1 where nothing is left to sharpen."""
+    """Return exp(Σf / Σ kept f), [B, 1]; 1 if Σ kept f is 0."""
     ratio = features.sum(1, keepdim=True) / torch.where(rest == 0, 1.0, rest)
     return torch.where(rest == 0, 0.0, ratio).exp()

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 ROWS = 1024
-"""Rows taken at a time."""
+"""Rows processed at a time."""
 FLAT = 1e-12
-"""Features that differ by less than this, relative to the largest, differ by rounding."""
+"""Relative difference below which features are equal up to rounding."""
 
 
 def class_means(features: Tensor, classes: Tensor, count: int) -> Tensor:
-    """Mean feature of every class, [count, D]; each of the classes 0 to count − 1 has members."""
+    """Return the mean feature of every class, [count, D]; each class from 0 to count − 1 must have members."""
     sums = torch.zeros(count, features.shape[1], dtype=torch.float64, device=features.device)
     for rows, members in zip(features.split(ROWS), classes.split(ROWS), strict=True):
         sums.index_add_(0, members, rows.double())
@@ -20,16 +20,16 @@ def class_means(features: Tensor, classes: Tensor, count: int) -> Tensor:
 
 
 def covariance(features: Tensor, means: Tensor, classes: Tensor) -> Tensor:
-    """Mean outer product of the features around their class's mean, [D, D]."""
+    """Return the mean outer product of the features around their class's mean, [D, D]."""
     total = means.new_zeros(means.shape[1], means.shape[1])
     for rows, members in zip(features.split(ROWS), classes.split(ROWS), strict=True):
-        centred = rows.double() - means[members]
-        total.addmm_(centred.T, centred)
+        centered = rows.double() - means[members]
+        total.addmm_(centered.T, centered)
     return total / len(features)
 
 
 def whitener(covariance: Tensor) -> Tensor:
-    """[D, r] with whitener @ whitener.T = pinv(covariance)."""
+    """Return [D, r] with whitener @ whitener.T = pinv(covariance)."""
     values, vectors = torch.linalg.eigh(covariance)
     kept = values > values[-1] * len(values) * torch.finfo(values.dtype).eps
     whitening: Tensor = vectors[:, kept] * values[kept].rsqrt()
@@ -37,9 +37,9 @@ def whitener(covariance: Tensor) -> Tensor:
 
 
 def fitted_gaussians(features: Tensor, classes: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Whitener of the classes' shared covariance [D, r], and the class means whitened [count, r].
+    """Return the whitener of the classes' shared covariance [D, r], and the whitened class means [count, r].
 
-    r is 0 where features do not vary within classes, but for rounding.
+    r is 0 if features do not vary within classes, up to rounding.
     """
     means = class_means(features, classes, count)
     whitening = whitener(covariance(features, means, classes))
@@ -50,7 +50,7 @@ def fitted_gaussians(features: Tensor, classes: Tensor, count: int) -> tuple[Ten
 
 
 def squared_distances(features: Tensor, whitening: Tensor, means: Tensor) -> Tensor:
-    """Mahalanobis distances, squared, to means that are whitened already: [B, count]."""
-    mode = "donot_use_mm_for_euclid_dist"  # the product form loses the digits of small distances
+    """Return squared Mahalanobis distances to whitened means: [B, count]."""
+    mode = "donot_use_mm_for_euclid_dist"  # the product form loses precision for small distances
     distances: Tensor = torch.cdist(features.double() @ whitening, means, compute_mode=mode)
     return distances.square()

@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def _percentile(values: Tensor, percentile: float) -> Tensor:
-    """As numpy's, which counts places in float32 for float32 values and so errs beyond 2²⁴ of them."""
-    known = values.dtype in (torch.float32, torch.float64)
-    flat = (values if known else values.float()).detach().cpu().flatten().numpy()  # numpy has no bfloat16
+    """Return the percentile as numpy defines it; numpy's float32 indices are wrong beyond 2²⁴ values."""
+    supported = values.dtype in (torch.float32, torch.float64)
+    flat = (values if supported else values.float()).detach().cpu().flatten().numpy()  # numpy has no bfloat16
     place = (len(flat) - 1) * percentile / 100
     low, high = int(np.floor(place)), int(np.ceil(place))
     ordered = np.partition(flat, [low, high])

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 STEPS = 100
-"""Newton steps at most; about ten are needed."""
+"""Largest number of Newton steps; about ten are needed."""
 PRECISE = 1e-12
-"""The share of the loss by which a step may still lower it when the search ends."""
+"""Relative decrease of the loss below which the iteration stops."""
 
 
 def logistic_regression(inliers: Tensor, outliers: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights [D] and constant of the log-odds that a row is an outlier's: float64.
+    """Return weights [D] and constant of the log-odds that a row is an outlier: float64.
 
     Minimizes Σ log-loss + ½‖w‖² over the constant and the weights w of standardized columns (mean 0, variance 1 over
     both groups), so groups that are perfectly separable have finite weights. A column without variance weighs 0.
@@ -22,13 +22,13 @@ def logistic_regression(inliers: Tensor, outliers: Tensor) -> tuple[Tensor, Tens
     scale = torch.where(scale > 1e-12 * rows.abs().amax(0), scale, torch.inf)
     design = torch.cat([torch.ones_like(rows[:, :1]), (rows - center) / scale], 1)
     signs = torch.cat([-torch.ones_like(inliers[:, 0]), torch.ones_like(outliers[:, 0])]).double()
-    found = _newton(design * signs[:, None])
-    weights = found[1:] / scale
-    return weights, found[0] - weights @ center
+    theta = _newton(design * signs[:, None])
+    weights = theta[1:] / scale
+    return weights, theta[0] - weights @ center
 
 
 def _newton(design: Tensor) -> Tensor:
-    """The θ that minimizes Σ log(1 + exp(−design·θ)) + ½ Σ_{d>0} θ_d², by Newton's method with shortened steps."""
+    """Return the θ that minimizes Σ log(1 + exp(−design·θ)) + ½ Σ_{d>0} θ_d², by Newton's method with line search."""
     penalty = torch.ones_like(design[0])
     penalty[0] = 0
 
@@ -41,10 +41,10 @@ def _newton(design: Tensor) -> Tensor:
         gradient = penalty * theta - design.T @ wrong
         curvature = (wrong * (1 - wrong)).clamp(min=1e-12)
         step: Tensor = torch.linalg.solve((design.T * curvature) @ design + penalty.diag(), gradient)
-        gain, now, share = gradient @ step, loss(theta), 1.0
-        if gain <= PRECISE * now:
+        gain, current, share = gradient @ step, loss(theta), 1.0
+        if gain <= PRECISE * current:
             return theta - step
-        while loss(theta - share * step) > now - share * gain / 4:
+        while loss(theta - share * step) > current - share * gain / 4:
             share /= 2
         theta = theta - share * step
     raise RuntimeError(f"logistic regression did not converge in {STEPS} steps; are all rows finite?")

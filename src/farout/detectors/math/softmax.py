@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 def tail(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_{c≠ŷ} e^{l_c−l_ŷ} [B], and the summands [B, C] with 0 at ŷ, in float64.
+    """Return Σ_{c≠ŷ} e^{l_c−l_ŷ} [B], and the terms [B, C] with 0 at ŷ, in float64.
 
-    1 − max p = tail / (1 + tail) keeps its digits where max p rounds to 1, so confident images do not tie.
+    1 − max p = tail / (1 + tail) stays precise where max p rounds to 1, so confident images do not tie.
     """
     gaps = logits.double() - logits.double().amax(1, keepdim=True)
     weights = gaps.exp().scatter(1, logits.argmax(1, keepdim=True), 0.0)
@@ -17,7 +17,7 @@ def tail(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def log_odds(logits: Tensor) -> Tensor:
-    """log((1 − max p) / max p) = logsumexp_{c≠ŷ}(l_c) − l_ŷ [B] in float64: the logarithm of the tail.
+    """Return log((1 − max p) / max p) = logsumexp_{c≠ŷ}(l_c) − l_ŷ [B] in float64: the logarithm of the tail.
 
     It grows with the cross-entropy of ŷ and, unlike it and the tail, neither saturates nor underflows.
     """

@@ -1,4 +1,4 @@
-"""One detector of a panel as a detector that reads images."""
+"""Member of a panel: one of its detectors, as a detector that reads images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from farout.core import Detector, ImageSet
 from farout.detectors.panel.saving import state_digest
-from farout.networks.passes import look
+from farout.networks.passes import perturbed_pass
 from farout.tensors import as_images
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Member(Detector):
-    """One detector of a panel, reading images. Gradients flow to images that require them."""
+    """One detector of a panel, as a detector that reads images. Gradients flow to images that require them."""
 
     def __init__(self, panel: Panel, label: str) -> None:
         self.panel, self.name = panel, label
@@ -27,8 +27,8 @@ class Member(Detector):
         if fits_on is not None:
             splits = {fits_on: images}
             self.panel.only(self.name).fit(splits.get("train"), splits.get("val"))
-            for known in (self.panel.validation, self.panel.learned):
-                known.pop(self.name, None)
+            for recorded in (self.panel.validation, self.panel.learned):
+                recorded.pop(self.name, None)
 
     def score(self, images: Tensor) -> Tensor:
         detector, network = self.panel.detectors[self.name], self.panel.network
@@ -37,10 +37,10 @@ class Member(Detector):
             if not len(images):
                 return images.new_empty(0, dtype=torch.float64)
             if detector.perturbs:
-                return detector.score(look(network, detector, images))
+                return detector.score(perturbed_pass(network, detector, images))
             return detector.score(network(images, needs=detector.needs))
 
     def identity(self) -> dict[str, Any]:
-        """The detector's identity, what it has learned, and the network it reads."""
+        """Return the identity of the detector, its fitted state and its network."""
         detector = self.panel.detectors[self.name]
         return {**detector.identity(), "network": self.panel.network.digest, "state": state_digest(detector)}

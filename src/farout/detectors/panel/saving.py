@@ -1,4 +1,4 @@
-"""Saved panels: what their files hold, and the digest of what a detector has learned."""
+"""Files of saved panels, and the digest of a detector's fitted state."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from farout.core import PostHoc
-from farout.detectors.panel.provenance import Images, Tuned
+from farout.detectors.panel.provenance import ImagesRecord, Tuned
 from farout.identity import digest_arrays
 from farout.networks.weights import write_tensors
 from farout.scores import Scores
 
 FORMAT = 2
 READABLE = (1, FORMAT)
-"""Format 1 writes every tensor, also one that several detectors share, and knows of no tuning or learning."""
+"""Readable formats. Format 1 stores shared tensors repeatedly, and has no records of tuning or learning."""
 
 
-class Kept(NamedTuple):
-    """What a file keeps of a panel besides its detectors."""
+class PanelState(NamedTuple):
+    """Content of a panel file besides the detectors' identities."""
 
     states: dict[str, dict[str, Tensor]]
     validation: Scores
     tuned: dict[str, Tuned]
-    learned: dict[str, Images]
+    learned: dict[str, ImagesRecord]
 
 
 def state_digest(detector: PostHoc) -> str:
-    """Hash of what a detector has learned."""
+    """Return the hash of a detector's fitted state."""
     return digest_arrays((key, value.cpu().numpy()) for key, value in sorted(detector.state.items()))
 
 
-def write(path: str | Path, network: str, detectors: Mapping[str, PostHoc], kept: Kept) -> None:
-    """Write what a panel has learned; a tensor that is the same in several detectors is written once."""
-    found = {f"{name}/{key}": value for name, state in kept.states.items() for key, value in state.items()}
-    shared = _shared(found)
-    tensors = {key: value for key, value in found.items() if key not in shared}
-    tensors |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in kept.validation.items()}
+def write(path: str | Path, network: str, detectors: Mapping[str, PostHoc], panel_state: PanelState) -> None:
+    """Write the fitted state of a panel; a tensor that several detectors share is written once."""
+    all_tensors = {f"{name}/{key}": value for name, state in panel_state.states.items() for key, value in state.items()}
+    shared = _find_duplicates(all_tensors)
+    tensors = {key: value for key, value in all_tensors.items() if key not in shared}
+    tensors |= {f"{name}//validation": torch.from_numpy(scores) for name, scores in panel_state.validation.items()}
     facts = {"format": FORMAT, "network": network, "detectors": _identities(detectors), "shared": shared}
-    facts["states"] = {name: sorted(state) for name, state in kept.states.items()}
-    facts["tuned"] = {name: tuned.as_json() for name, tuned in kept.tuned.items()}
-    facts["learned"] = {name: dataclasses.asdict(images) for name, images in kept.learned.items()}
+    facts["states"] = {name: sorted(state) for name, state in panel_state.states.items()}
+    facts["tuned"] = {name: tuned.as_json() for name, tuned in panel_state.tuned.items()}
+    facts["learned"] = {name: dataclasses.asdict(images) for name, images in panel_state.learned.items()}
     write_tensors(Path(path), tensors, {"farout": json.dumps(facts)})
 
 
-def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.device) -> Kept:
-    """What a panel of these detectors has learned; an error where the file is that of others."""
-    with reading(path), opened(path) as file:
-        return _kept(file, detectors, device, path)
+def read(path: str | Path, detectors: Mapping[str, PostHoc], device: torch.device) -> PanelState:
+    """Read the fitted state of a panel of these detectors; raise if the file has other detectors."""
+    with name_damaged_file(path), open_panel(path) as file:
+        return _parse_state(file, detectors, device, path)
 
 
-def _kept(file: Any, detectors: Mapping[str, PostHoc], device: torch.device, path: str | Path) -> Kept:
-    facts, mine = facts_of(file.metadata(), path), _identities(detectors)
+def _parse_state(file: Any, detectors: Mapping[str, PostHoc], device: torch.device, path: str | Path) -> PanelState:
+    facts, mine = read_metadata(file.metadata(), path), _identities(detectors)
     if facts["detectors"] != mine:
         raise ValueError(f"{path} holds {facts['detectors']}, this panel is {mine}: fit it again")
     tensors: dict[str, Tensor] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
@@ -72,19 +72,21 @@ def _kept(file: Any, detectors: Mapping[str, PostHoc], device: torch.device, pat
     if any(sorted(states[name]) != keys for name, keys in facts.get("states", {}).items()):
         raise ValueError(f"{path} is a damaged panel: tensors are missing; fit it again")
     tuned = {name: Tuned.from_json(one) for name, one in facts.get("tuned", {}).items()}
-    return Kept(states, validation, tuned, {name: Images(**one) for name, one in facts.get("learned", {}).items()})
+    return PanelState(
+        states, validation, tuned, {name: ImagesRecord(**one) for name, one in facts.get("learned", {}).items()}
+    )
 
 
-def opened(path: str | Path) -> Any:
-    """The file, open for reading; an error that says so where it is none of ours."""
+def open_panel(path: str | Path) -> Any:
+    """Open the file for reading; raise ValueError if it is not a panel."""
     try:
         return safe_open(str(path), framework="pt")
     except SafetensorError as error:
         raise ValueError(f"{path} is not a saved panel ({error})") from error
 
 
-def facts_of(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any]:
-    """The facts that a saved panel carries beside its tensors."""
+def read_metadata(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any]:
+    """Return the metadata of a saved panel."""
     if not metadata or "farout" not in metadata:
         raise ValueError(f"{path} is not a saved panel")
     try:
@@ -95,13 +97,13 @@ def facts_of(metadata: dict[str, str] | None, path: str | Path) -> dict[str, Any
     if written not in READABLE:
         raise ValueError(f"{path} has format {written}, this version reads formats up to {FORMAT}")
     if not isinstance(facts.get("network"), str) or not isinstance(facts.get("detectors"), dict):
-        raise ValueError(f"{path} is a damaged panel: it does not say of which network and detectors; fit it again")
+        raise ValueError(f"{path} is a damaged panel: network or detectors are missing; fit it again")
     return facts
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[None]:
-    """Raise what a damaged panel leads to as a ValueError that names the file."""
+def name_damaged_file(path: str | Path) -> Iterator[None]:
+    """Turn errors from damaged files into a ValueError that names the file."""
     try:
         yield
     except ValueError:
@@ -110,9 +112,9 @@ def reading(path: str | Path) -> Iterator[None]:
         raise ValueError(f"{path} is a damaged panel ({type(error).__name__}: {error}); fit it again") from error
 
 
-def member(spec: dict[str, Any]) -> PostHoc:
-    """The detector of this identity, not fitted; nothing else is made, whatever a file asks for."""
-    from farout.adapters import catalog  # adapters know detectors, and not the other way round
+def build_detector(spec: dict[str, Any]) -> PostHoc:
+    """Build the unfitted post-hoc detector of this identity; refuse any other class that a file may name."""
+    from farout.adapters import catalog  # adapters import detectors, not the reverse
 
     name = spec["name"]
     maker = catalog.home(name)[name]
@@ -124,18 +126,18 @@ def member(spec: dict[str, Any]) -> PostHoc:
 
 
 def _identities(detectors: Mapping[str, PostHoc]) -> dict[str, Any]:
-    """What the detectors are, as it comes back from a file."""
+    """Return the detectors' identities in the form that JSON reads back."""
     identities: dict[str, Any] = json.loads(json.dumps({name: d.identity() for name, d in detectors.items()}))
     return identities
 
 
-def _shared(tensors: dict[str, Tensor]) -> dict[str, str]:
-    """For every tensor that repeats an earlier one bit by bit, the key of the first such."""
+def _find_duplicates(tensors: dict[str, Tensor]) -> dict[str, str]:
+    """Map every tensor that equals an earlier one bit by bit to the key of the first such tensor."""
     alike: dict[Any, list[str]] = {}
     shared: dict[str, str] = {}
     for key, tensor in tensors.items():
         firsts = alike.setdefault((tensor.dtype, tensor.shape), [])
-        first = next((other for other in firsts if _same(tensor, tensors[other])), None)
+        first = next((other for other in firsts if _equal_bits(tensor, tensors[other])), None)
         if first is None:
             firsts.append(key)
         else:
@@ -143,8 +145,8 @@ def _shared(tensors: dict[str, Tensor]) -> dict[str, str]:
     return shared
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    """Have two tensors of one type and shape the same bits?"""
+def _equal_bits(a: Tensor, b: Tensor) -> bool:
+    """Return True if two tensors of one dtype and shape have the same bits."""
     in_place = a.data_ptr() == b.data_ptr() and a.stride() == b.stride() and a.device == b.device
     return in_place or torch.equal(_bits(a), _bits(b).to(a.device))
 

@@ -1,4 +1,4 @@
-"""Activations of a whole set, filled chunk by chunk; beyond a size they lie in a temporary file, not in memory."""
+"""Table of the activations of a whole set, filled chunk by chunk; large columns are memory-mapped files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor
 from farout.core import PER_BLOCK, Activations, Head
 
 IN_MEMORY = 1 << 30
-"""Bytes from which on a column goes to a memory-mapped file."""
+"""Size in bytes above which a column is a memory-mapped file."""
 
 
 class Table:
-    """Rows for `total` images. A column takes shape with the first chunk that is put in.
+    """Table with a row per image, `total` rows. A column is allocated when its first chunk is put in.
 
-    head: the network's last layer, which the activations carry along.
+    head: the network's last layer, which the activations include.
     """
 
     def __init__(self, total: int, head: Head | None = None) -> None:
@@ -36,24 +36,24 @@ class Table:
             self._columns[name][start : start + len(rows)] = rows
 
     def activations(self) -> Activations:
-        """All rows; a column that was never put in is empty."""
+        """Return all rows as activations; a column that was never put in is empty."""
         none = torch.empty(self.total, 0)
-        found: dict[str, dict[str, Tensor]] = {kind: {} for kind in PER_BLOCK}
+        blocks: dict[str, dict[str, Tensor]] = {kind: {} for kind in PER_BLOCK}
         for key, rows in self._columns.items():
             kind, _, name = key.partition(":")
-            if kind in found:
-                found[kind][name] = rows
+            if kind in blocks:
+                blocks[kind][name] = rows
         logits, features, members = (self._columns.get(key) for key in ("logits", "features", "members"))
         logits, features = (none if rows is None else rows for rows in (logits, features))
-        return Activations(logits, features, head=self._head, members=members, **found)
+        return Activations(logits, features, head=self._head, members=members, **blocks)
 
     def column(self, name: str) -> Tensor:
-        """The rows of one column."""
+        """Return the rows of one column."""
         return self._columns[name]
 
 
 def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Tensor]:
-    """The columns of a batch that detectors with these needs read, on the CPU."""
+    """Return the columns of a batch that detectors with these needs read, on the CPU."""
     columns = {"logits": activations.logits, "features": activations.features}
     if activations.members is not None:
         columns["members"] = activations.members
@@ -64,8 +64,8 @@ def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Ten
     return {name: rows.detach().cpu() for name, rows in columns.items()}
 
 
-def in_order(activations: Activations, blocks: Sequence[str]) -> Activations:
-    """The same with what is told of the blocks in the network's order, whatever order a file gave it back in."""
+def sort_blocks(activations: Activations, blocks: Sequence[str]) -> Activations:
+    """Return the activations with blocks in the network's order (a file may return them in another)."""
     tables: dict[str, Any] = {
         kind: {name: getattr(activations, kind)[name] for name in blocks if name in getattr(activations, kind)}
         for kind in PER_BLOCK
@@ -77,5 +77,5 @@ def _allocate(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     empty = torch.empty(0, dtype=dtype)
     if int(np.prod(shape)) * empty.element_size() <= IN_MEMORY:
         return torch.empty(shape, dtype=dtype)
-    with tempfile.TemporaryFile() as file:  # the map outlives the handle; the file goes with the map
+    with tempfile.TemporaryFile() as file:  # the map outlives the handle; the file is deleted with the map
         return torch.from_numpy(np.memmap(file, dtype=empty.numpy().dtype, mode="w+", shape=shape))

@@ -21,15 +21,14 @@ Kind = Literal["P", "S", "B"]
 class ASH(Shaping):
     """Activation shaping (Djurisic et al. 2023): only the largest entries of f are kept, k of n.
 
-    k = n − round(n · percentile / 100); of equal entries the earlier ones are kept. Of the kept, kind "P" keeps the
-    values, "S" (the default) multiplies them by exp(Σf before / Σf after), "B" sets each to Σf / k.
-    OpenOOD uses kind B on the pooled features, and variant="openood" makes that the default; a given kind is the same
-    in both.
+    k = n − round(n · percentile / 100); of equal entries the earlier ones are kept. Kind "P" keeps the values of the
+    kept entries, "S" (the default) multiplies them by exp(Σf before / Σf after), "B" sets each to Σf / k. OpenOOD uses
+    kind B on the pooled features, and variant="openood" makes that the default; an explicit kind is the same in both.
     """
 
     name = "ash"
     kind: Kind | None = None
-    """What becomes of the kept entries: "P", "B" or "S"."""
+    """Treatment of the kept entries: "P", "B" or "S"; None: the variant's default."""
     percentile: float = 90.0
     """Percent of the entries that are pruned."""
     variant: Variant = "paper"
@@ -55,7 +54,7 @@ class ASH(Shaping):
 
 
 def _largest(features: Tensor, count: int) -> Tensor:
-    """1 at the largest entries of every row and 0 elsewhere; of equal ones the earlier."""
+    """Return 1 at the `count` largest entries of every row and 0 elsewhere; of equal entries the earlier ones."""
     least = features.topk(count, dim=1).values[:, -1:]
     above, equal = features > least, features == least
     missing = count - above.sum(1, keepdim=True)

@@ -18,28 +18,28 @@ from farout.registry import unknown
 @register
 @dataclass(kw_only=True)
 class DN2(Nearest):
-    """Mean Euclidean distance to the k = 2 nearest training features, as they are (Bergman et al. 2020).
+    """Mean Euclidean distance to the k = 2 nearest training features, not normalized (Bergman et al. 2020).
 
-    A one-class detector: all of the training split is the one class, its labels play no part. The features are those
-    of the panel's network; the paper's is pretrained on other images. OpenOOD has no such detector. search: as for knn.
+    A one-class detector: the whole training split is one class, and labels are not used. The features are those of
+    the panel's network; the paper's is pretrained on other images. OpenOOD has no such detector. search: as for knn.
 
-    layer: None for the penultimate features; else a block of the network, for a study of layers (Khazaie et al. 2022,
-    Table 5): by its name, or by its number from 1 in `network.block_names`, where a stem may come first.
-    places: the layer's output averaged over all places ("mean"), which of the last stage of a ResNet are the features
-    themselves, or over each of 4×4 fields, side by side ("grid").
+    layer: None for the penultimate features, else a block of the network (Khazaie et al. 2022, Table 5): its name, or
+        its number from 1 in `network.block_names`, where a stem may come first.
+    places: the layer's output averaged over all positions ("mean"), which for the last stage of a ResNet gives the
+        penultimate features, or over each of 4×4 fields, concatenated ("grid").
     """
 
     name = "dn2"
     unit: ClassVar[bool] = False
     k: int = 2
-    """The neighbors whose distances are averaged."""
+    """Number of neighbors whose distances are averaged."""
     layer: int | str | None = None
     places: Literal["mean", "grid"] = "mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layer is not None and not isinstance(self.layer, str):
-            check_count("layer, where it is no name,", self.layer)
+            check_count("layer, unless it is a name,", self.layer)
         check_choice("places", self.places, ("mean", "grid"))
         if self.layer is None and self.places != "mean":
             raise ValueError(f"{self.name}: places={self.places!r} says how a layer is read: give layer= too")
@@ -49,20 +49,20 @@ class DN2(Nearest):
         return frozenset({"features" if self.layer is None else f"{self.places}s"})
 
     def check_network(self, activations: Activations) -> None:
-        self._read(activations)
+        self._layer_features(activations)
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
-        return super().fit(self._read(activations), labels)
+        return super().fit(self._layer_features(activations), labels)
 
     def score(self, activations: Activations) -> Tensor:
-        return super().score(self._read(activations))
+        return super().score(self._layer_features(activations))
 
-    def _read(self, activations: Activations) -> Activations:
-        """The activations with what is read of the layer as features."""
+    def _layer_features(self, activations: Activations) -> Activations:
+        """Return the activations with the layer's output as features."""
         if self.layer is None:
             return activations
-        told = activations.means if self.places == "mean" else activations.grids
-        blocks = list(told)
+        outputs = activations.means if self.places == "mean" else activations.grids
+        blocks = list(outputs)
         if not blocks:
             (kind,) = self.needs
             raise ValueError(f"{self.name} with layer={self.layer!r} reads the blocks' {kind}: needs={{{kind!r}}}")
@@ -73,7 +73,7 @@ class DN2(Nearest):
                 f"{self.name}: layer={self.layer}, and the network has {len(blocks)} blocks: {', '.join(blocks)}"
             )
         name = self.layer if isinstance(self.layer, str) else blocks[self.layer - 1]
-        return replace(activations, features=told[name])
+        return replace(activations, features=outputs[name])
 
     def distance(self, bank: Bank, features: Tensor) -> Tensor:
         return bank.nearest(features, 0, self.k).mean(1)

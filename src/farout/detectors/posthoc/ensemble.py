@@ -1,4 +1,4 @@
-"""What the members of an ensemble network say together."""
+"""`ensemble`: uncertainty of an ensemble of networks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Kind = Literal["entropy", "mutual_information"]
 class Ensemble(PostHoc):
     """Uncertainty of an ensemble, from the softmax p_m of every member.
 
-    kind "entropy": H(mean p), the predictive entropy (Lakshminarayanan et al. 2017). Of a network that is
-    no ensemble it is the entropy of its softmax, as `entropy` computes it.
-    kind "mutual_information": H(mean p) − mean H(p) (Gal 2016), summed as the mean KL(p_m ‖ mean p),
-    which is never negative and keeps its digits where members agree. It takes an ensemble.
+    kind "entropy": H(mean p), the predictive entropy (Lakshminarayanan et al. 2017). For a single network it is the
+    entropy of its softmax, as `entropy` computes it.
+    kind "mutual_information": H(mean p) − mean H(p) (Gal 2016), computed as the mean KL(p_m ‖ mean p), which is never
+    negative and keeps its precision where members agree. It needs an ensemble.
 
     OpenOOD scores ensembles by the largest softmax of the mean logits.
     """
@@ -34,7 +34,7 @@ class Ensemble(PostHoc):
     name = "ensemble"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "members"})
     kind: Kind = "entropy"
-    """The measure of uncertainty."""
+    """Measure of uncertainty."""
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, ("entropy", "mutual_information"))
@@ -60,14 +60,14 @@ class Ensemble(PostHoc):
 
 
 def log_mean_softmax(members: Tensor) -> Tensor:
-    """Logarithm of the members' mean softmax, from their logits [B, M, C]: [B, C] float64."""
+    """Return the logarithm of the members' mean softmax, from their logits [B, M, C]: [B, C] float64."""
     return members.double().log_softmax(2).logsumexp(1) - math.log(members.shape[1])
 
 
 def mutual_information(members: Tensor) -> Tensor:
-    """mean_m KL(p_m ‖ q) with q the mean of p_m, from the members' logits [B, M, C]: [B] float64.
+    """Return mean_m KL(p_m ‖ q) with q the mean of p_m, from the members' logits [B, M, C]: [B] float64.
 
-    With u = log p_m − log q it is the mean Σ q·(u·e^u − e^u + 1), whose summands are not negative.
+    With u = log p_m − log q it is the mean Σ q·(u·e^u − e^u + 1), whose terms are not negative.
     """
     mean = log_mean_softmax(members)[:, None]
     ratios = (members.double().log_softmax(2) - mean).where(mean > -torch.inf, 0.0)

@@ -21,5 +21,5 @@ class Entropy(PostHoc):
     def score(self, activations: Activations) -> Tensor:
         rest, weights = tail(activations.logits)
         gaps = activations.logits.double() - activations.logits.double().amax(1, keepdim=True)
-        gaps = gaps.where(weights > 0, 0.0)  # a logit of −∞ has no part in the entropy
+        gaps = gaps.where(weights > 0, 0.0)  # a logit of −∞ adds nothing to the entropy
         return rest.log1p() - (weights * gaps).sum(1) / (1 + rest)

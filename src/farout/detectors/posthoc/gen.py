@@ -18,7 +18,7 @@ from farout.detectors.math.softmax import log_odds
 class GEN(PostHoc):
     """Generalized entropy of the `top` largest p (Liu et al. 2023, eq. 4): score = Σ p^γ (1 − p)^γ.
 
-    Summed from log p and log(1 − p), the latter by the log-odds at ŷ: nothing is clamped, so confident images do not
+    Computed from log p and log(1 − p), the latter by the log-odds at ŷ, without clamping, so confident images do not
     tie. OpenOOD computes the same in float32.
     """
 
@@ -26,7 +26,7 @@ class GEN(PostHoc):
     gamma: float = 0.1
     """γ, the exponent."""
     top: int = 100
-    """How many of the largest p are summed."""
+    """Number of largest p that are summed."""
 
     def __post_init__(self) -> None:
         check_positive("gamma", self.gamma)
@@ -39,7 +39,7 @@ class GEN(PostHoc):
 
 
 def _log_shares(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """log p and log(1 − p), [B, C] each."""
+    """Return log p and log(1 − p), [B, C] each."""
     shares = logits.double().log_softmax(1)
     best = logits.argmax(1, keepdim=True)
     others = (-shares.exp()).scatter(1, best, 0.0).log1p()

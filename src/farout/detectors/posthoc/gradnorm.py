@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class GradNorm(PostHoc):
     """L1 norm of the last layer's gradient (Huang et al. 2021, eq. 5 and 6): score = −‖∂ Σ_c −log p_c / ∂W‖₁.
 
-    In closed form −(Σ_c |C·p_c − 1|)·(Σ_d |f_d|), without a backward pass. The paper's loss, the cross-entropy with the
-    uniform distribution, is 1/C of this one: a factor that is the same for all images, so there is no variant.
+    In closed form −(Σ_c |C·p_c − 1|)·(Σ_d |f_d|), without a backward pass. The paper's loss, the cross-entropy with
+    the uniform distribution, is 1/C of this one: a factor common to all images, so there is no variant.
     """
 
     name = "gradnorm"

@@ -1,4 +1,4 @@
-"""The detector that reads Gram matrices of the blocks' feature maps."""
+"""`gram`: deviations of the Gram matrices of the blocks' feature maps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from farout.networks.statistics import ORDERS
 from farout.rng import numpy_generator
 
 FLOOR = 1e-6
-"""The least that a deviation is divided by: of a channel that is dead for a class both bounds are 0."""
+"""Smallest divisor of a deviation: both bounds are 0 for a channel that is dead for a class."""
 LEAST = 10
-"""Training images from which on a tenth of them can be held out."""
+"""Smallest number of training images of which a tenth can be held out."""
 DIVISOR = 50
 """Divisor of OpenOOD v1.5, instead of an expected deviation."""
 Variant = Literal["paper", "openood", "openood-1.5"]
@@ -33,26 +33,26 @@ Variant = Literal["paper", "openood", "openood-1.5"]
 class Gram(PostHoc):
     """Deviation of Gram matrices from the range of training images of the predicted class (Sastry and Oore 2020).
 
-    score = Σ_l δ_l / E_l over the blocks l. δ_l is the sum over orders p and channels of
-    relu(low − g)/|low| + relu(g − high)/|high|, where g is the p-th root of a row sum of F^p (F^p)ᵀ and low and high
-    are its least and largest value on nine tenths of the training split; E_l is the mean of δ_l on the other tenth,
-    drawn by `seed`. Bounds nearer to 0 than 1e-6 divide as 1e-6 does (the authors' code adds 1e-6). A class that is
-    never predicted in training has the bounds of all classes together. Where no image of the tenth leaves its range,
-    E_l is 1. The authors' code also divides by max p, which the paper does not.
+    score = Σ_l δ_l / E_l over the blocks l. δ_l is the sum over orders p and channels of relu(low − g)/|low| +
+    relu(g − high)/|high|, where g is the p-th root of a row sum of F^p (F^p)ᵀ and low and high are its smallest and
+    largest value on nine tenths of the training split; E_l is the mean of δ_l on the other tenth, drawn by `seed`.
+    Bounds closer to 0 than 1e-6 are replaced by 1e-6 as divisors (the authors' code adds 1e-6). A class that is
+    never predicted in training has the bounds of all classes together. E_l is 1 if no image of the tenth leaves its
+    range. The authors' code also divides by max p, which the paper does not.
 
-    variant="openood" is what OpenOOD computes since 2025-12-01: bounds and E_l by label instead of prediction, from
-    nine tenths and one tenth of each class (⌊n/10⌋ images, drawn by `seed`; there without a seed); bounds divide as
+    variant="openood" is OpenOOD's computation since 2025-12-01: bounds and E_l by label instead of prediction, from
+    nine tenths and one tenth of each class (⌊n/10⌋ images, drawn by `seed`; there without a seed); divisors are
     |bound + 1e-6|, and the sum is divided by max p, as in the authors' code.
 
-    variant="openood-1.5" is the tag v1.5, which published tables were made with. Bounds are by label, from the whole
-    training split, one pair per class, block and order for all channels together; the *sum* of g over the channels is
-    compared with them; blocks count alike, and the total is divided by 50. That deviation is then read as confidence,
-    so the score is its negative: the sign is inverted, and tables made with it show that.
+    variant="openood-1.5" is the tag v1.5, used for published tables. Bounds are by label, from the whole training
+    split, one pair per class, block and order for all channels together, and the *sum* of g over the channels is
+    compared with them; blocks have equal weight, and the total is divided by 50. OpenOOD reads that deviation as
+    confidence, so the score is its negative: the sign is inverted, as tables made with it show.
 
-    Left out of both: their choice of layers (main: every convolution and ReLU module; v1.5: five), float32 sums, and
-    failures where a class has no training image (here: the bounds of all classes) or no image leaves its range.
+    Not reproduced: the layers of both (main: every convolution and ReLU module; v1.5: five), float32 sums, and failures
+    if a class has no training image (here: the bounds of all classes) or no image leaves its range.
 
-    orders: the powers p, some of 1 to 5.
+    orders: the powers p, a subset of 1 to 5.
     """
 
     name = "gram"
@@ -65,7 +65,7 @@ class Gram(PostHoc):
 
     def __post_init__(self) -> None:
         check_choice("variant", self.variant, get_args(Variant))
-        orders = tuple(self.orders) if isinstance(self.orders, tuple | list) else ()  # JSON knows lists alone
+        orders = tuple(self.orders) if isinstance(self.orders, tuple | list) else ()  # JSON has lists only
         strange = [order for order in orders if type(order) is not int or not 1 <= order <= ORDERS]
         if strange or not orders or len(set(orders)) < len(orders):
             raise ValueError(
@@ -73,8 +73,8 @@ class Gram(PostHoc):
             )
         self.orders = orders
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        if self.variant != "paper" and not labelled:
+    def check_fit(self, total: int, labeled: bool) -> None:
+        if self.variant != "paper" and not labeled:
             raise ValueError(f"gram with variant={self.variant!r} needs the class of every training image: give labels")
         if self.variant != "openood-1.5" and total < LEAST:
             raise ValueError(f"gram needs at least {LEAST} training images, to hold out a tenth of them, got {total}")
@@ -110,11 +110,11 @@ class Gram(PostHoc):
         return total if self.variant == "paper" else -total
 
     def _held_out(self, classes: Tensor) -> Tensor:
-        """Return which images the bounds do not see, [N]: a tenth of all, or of each class, or none."""
+        """Return the mask of held-out images, [N]: a tenth of all, or of each class, or none."""
         held, rng = torch.zeros_like(classes, dtype=torch.bool), numpy_generator(self.seed, "gram")
-        known = classes.cpu().numpy()
-        by_class = [np.flatnonzero(known == label) for label in np.unique(known)]
-        groups = {"paper": [np.arange(len(known))], "openood": by_class, "openood-1.5": []}
+        labels = classes.cpu().numpy()
+        by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        groups = {"paper": [np.arange(len(labels))], "openood": by_class, "openood-1.5": []}
         for members in groups[self.variant]:
             drawn = members[rng.choice(len(members), len(members) // 10, replace=False)]
             held[torch.from_numpy(drawn).to(held.device)] = True
@@ -125,14 +125,14 @@ class Gram(PostHoc):
         return held
 
     def _bounds(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
-        """Of every block the least and the largest values by class, [classes, orders, channels]."""
+        """Return the smallest and largest values of every block by class, [classes, orders, channels]."""
         count = activations.logits.shape[1]
-        groups = torch.where(held, count, classes)  # those held out are a class of their own, which is then dropped
+        groups = torch.where(held, count, classes)  # held-out images form an extra class, which is dropped
         lows: dict[str, Tensor] = {}
         highs: dict[str, Tensor] = {}
         for part, members in zip(activations.chunks(ROWS), groups.split(ROWS), strict=True):
             for name, grams in part.grams.items():
-                least = largest = self._chosen(grams)
+                least = largest = self._select_orders(grams)
                 if self.variant == "openood-1.5":
                     least, largest = least.amin(2, keepdim=True), largest.amax(2, keepdim=True)
                 lows[name] = _reduce(lows.get(name), "amin", members, least, count + 1)
@@ -149,14 +149,14 @@ class Gram(PostHoc):
             return {f"expected:{name}": grams.new_tensor(DIVISOR) for name, grams in activations.grams.items()}
         totals = {name: grams.new_zeros(()) for name, grams in activations.grams.items()}
         parts = zip(activations.chunks(ROWS), classes.split(ROWS), held.split(ROWS), strict=True)
-        for part, these_classes, these in parts:
+        for part, part_classes, held_out in parts:
             for name, grams in part.grams.items():
-                totals[name] += self._deviation(name, grams[these], these_classes[these]).sum()
+                totals[name] += self._deviation(name, grams[held_out], part_classes[held_out]).sum()
         return {f"expected:{name}": torch.where(t == 0, 1.0, t / held.sum()) for name, t in totals.items()}
 
     def _deviation(self, name: str, grams: Tensor, classes: Tensor) -> Tensor:
-        """Return how far one block of every image is out of the bounds of these classes, [B]."""
-        values = self._chosen(grams)
+        """Return the deviation of one block from the bounds of these classes, [B]."""
+        values = self._select_orders(grams)
         if self.variant == "openood-1.5":
             values = values.sum(2, keepdim=True)
         low, high = (self.fitted(f"{side}:{name}").index_select(0, classes) for side in ("low", "high"))
@@ -164,15 +164,15 @@ class Gram(PostHoc):
         sizes = nearest.abs().clamp(min=FLOOR) if self.variant == "paper" else (nearest + FLOOR).abs()
         return ((values - nearest).abs() / sizes).sum((1, 2))
 
-    def _chosen(self, grams: Tensor) -> Tensor:
-        """The chosen orders of [B, 5, channels]."""
+    def _select_orders(self, grams: Tensor) -> Tensor:
+        """Return the selected orders of [B, 5, channels]."""
         if self.orders == tuple(range(1, ORDERS + 1)):
             return grams
         return grams[:, [order - 1 for order in self.orders]]
 
 
 def _reduce(bound: Tensor | None, how: Literal["amin", "amax"], classes: Tensor, rows: Tensor, count: int) -> Tensor:
-    """The bounds of every class, widened by these rows."""
+    """Return the bounds of every class, widened by these rows."""
     if bound is None:
         bound = rows.new_full((count, *rows.shape[1:]), math.inf if how == "amin" else -math.inf)
     return bound.scatter_reduce_(0, classes[:, None, None].expand_as(rows), rows, how)

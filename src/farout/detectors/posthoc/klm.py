@@ -1,4 +1,4 @@
-"""KL matching: the softmax compared with what it is like on inliers of each predicted class."""
+"""`klm`: KL matching, the softmax compared with the mean softmax of inliers of each predicted class."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from farout.detectors.checks import check_logits
 class KLM(PostHoc):
     """KL matching (Hendrycks et al. 2022): score = min_k KL(p ‖ d_k).
 
-    d_k is the mean p of the inlier validation images predicted as class k, one-hot where there are none. No d is less
-    than the smallest normal float64, 2.2e-308, whose logarithm is −708: a share that is zero, or too small to hold, so
-    costs 708 times the p that lies on it. The divergence stays finite, and near a one-hot d_k it falls steadily to 0 as
-    p gathers at k, where an infinite one would jump.
+    d_k is the mean p of the inlier validation images predicted as class k, one-hot if there are none. Entries of d
+    are at least the smallest normal float64, 2.2e-308, whose logarithm is −708: a share that is zero or underflows
+    costs 708 times the p at that class. So the divergence is finite, and near a one-hot d_k it falls continuously to
+    0 as p concentrates at k.
 
     OpenOOD computes the same in float32 without that floor: there a one-hot d_k is infinitely far from every p that is
     not one-hot itself.

@@ -1,4 +1,4 @@
-"""The Mahalanobis detector that reads every block: the one that may learn from outliers."""
+"""`mds_layers`: Mahalanobis distances at every block; the one detector that may learn from outliers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class MDSLayers(PostHoc):
     """Mahalanobis distances at every block, of perturbed images, weighted (Lee et al. 2018, algorithm 1).
 
     **This is the one detector that may learn from outliers** (`supervised`): `panel.fit(train, val, outliers=images)`.
-    M_l is the squared distance of block l's output, averaged over its places, to the nearest class mean under one
-    shared covariance, at x − ε·sign(∇ₓ M_l(x)) with pixels in [0, 1]: every block has a perturbed image of its own. The
+    M_l is the squared distance of block l's output, averaged over its positions, to the nearest class mean under one
+    shared covariance, at x − ε·sign(∇ₓ M_l(x)) with pixels in [0, 1]: every block has its own perturbed image. The
     score is Σ_l α_l M_l + constant, the log-odds of a logistic regression between the outliers and as many inliers of
     the validation split. Its loss is Σ log-loss + ½‖w‖² with weights w of standardized M_l, scikit-learn's default; the
-    authors choose the penalty by cross-validation.
+    authors select the penalty by cross-validation.
 
-    Without outliers, after `fit` alone, no outlier plays a part: every block's distance is divided by its mean over the
-    training split (images as they are), and all are added up. `state["supervised"]` tells which of the two it is.
+    Without outliers, after `fit` alone, every block's distance is divided by its mean over the training split (images
+    not perturbed), and all are summed. `state["supervised"]` is True if it learned from outliers.
 
     Directions without variance in training are left out (pseudo-inverse). Perturbed images are not clipped to [0, 1].
-    With L blocks an image costs L gradients and L + 1 passes; with epsilon=0 none, as it reads the pass that all share.
+    With L blocks an image costs L gradients and L + 1 passes; with epsilon=0 none, as it reads the shared pass.
 
-    OpenOOD's mds_ensemble, as v1.5 configures it, is M_1 alone with a step of 2ε in normalized pixels, taken also where
-    there is no gradient. It learns no weights, so it is no variant of this.
+    OpenOOD's mds_ensemble, as configured in v1.5, is M_1 alone with a step of 2ε in normalized pixels, taken also where
+    the gradient is zero. It learns no weights, so it is not a variant of this detector.
     """
 
     name = "mds_layers"
@@ -48,7 +48,7 @@ class MDSLayers(PostHoc):
     fits_on: ClassVar[Split | None] = "train"
     supervised: ClassVar[bool] = True
     epsilon: float = 0.0014
-    """Step of the perturbation, of pixels in [0, 1]; 0 for images as they are."""
+    """Size of the perturbation, for pixels in [0, 1]; 0 for none."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.epsilon < math.inf:
@@ -58,8 +58,8 @@ class MDSLayers(PostHoc):
     def perturbs(self) -> bool:
         return self.epsilon > 0
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        if not labelled:
+    def check_fit(self, total: int, labeled: bool) -> None:
+        if not labeled:
             raise ValueError("mds_layers needs the class of every training image: give a training set with labels")
 
     def check_network(self, activations: Activations) -> None:
@@ -93,18 +93,18 @@ class MDSLayers(PostHoc):
 
     def supervise(self, inliers: Activations, outliers: Activations) -> None:
         rows = []
-        for who, seen in (("inliers", inliers), ("outliers", outliers)):
-            if not len(seen):
+        for who, activations in (("inliers", inliers), ("outliers", outliers)):
+            if not len(activations):
                 raise ValueError(f"mds_layers got no {who} to learn from")
-            rows.append(self._all_distances(seen))
+            rows.append(self._all_distances(activations))
             if not rows[-1].isfinite().all():
                 raise ValueError(f"mds_layers: the blocks of the {who} to learn from gave NaN or infinity")
         weights, constant = logistic_regression(*rows)
         self.state |= {"weights": weights, "constant": constant, "supervised": self.fitted("supervised") | True}
 
-    def look(self, network: Network, images: Tensor) -> Activations:
+    def perturbed_pass(self, network: Network, images: Tensor) -> Activations:
         if not self.perturbs:
-            return super().look(network, images)
+            return super().perturbed_pass(network, images)
         with with_gradients():
             signs = self.signs(network, images)
         means: dict[str, Tensor] = {}
@@ -114,13 +114,13 @@ class MDSLayers(PostHoc):
         return dataclasses.replace(activations, means=means)
 
     def signs(self, network: Network, images: Tensor) -> Mapping[str, Tensor]:
-        """By block, the sign of every pixel's gradient of the distance there."""
-        given = images.detach().requires_grad_()
-        clean: Activations = network(given, needs=self.needs)
+        """Return, by block, the sign of the gradient of the block's distance with respect to every pixel."""
+        inputs = images.detach().requires_grad_()
+        clean: Activations = network(inputs, needs=self.needs)
         self.check_network(clean)
         distances = {name: self._nearest(name, means).sum() for name, means in clean.means.items()}
         return {
-            name: torch.autograd.grad(distance, given, retain_graph=True)[0].sign()
+            name: torch.autograd.grad(distance, inputs, retain_graph=True)[0].sign()
             for name, distance in distances.items()
         }
 
@@ -128,17 +128,17 @@ class MDSLayers(PostHoc):
         return self._distances(activations) @ self.fitted("weights") + self.fitted("constant")
 
     def _all_distances(self, activations: Activations) -> Tensor:
-        """M_l of a long table, [N, blocks], computed where the state lies."""
+        """Return M_l of a long table, [N, blocks], computed on the state's device."""
         device = next(iter(self.state.values())).device if self.state else activations.logits.device
         return torch.cat([self._distances(part.to(device)) for part in activations.chunks(ROWS)])
 
     def _distances(self, activations: Activations) -> Tensor:
-        """M_l of every row and block, [B, blocks]."""
+        """Return M_l of every row and block, [B, blocks]."""
         self.check_network(activations)
         return torch.stack([self._nearest(name, means) for name, means in activations.means.items()], 1)
 
     def _nearest(self, name: str, means: Tensor) -> Tensor:
-        """Squared distance of every row of one block to the nearest class mean."""
+        """Return the squared distance of every row of one block to the nearest class mean."""
         return squared_distances(means, self.fitted(f"whitener:{name}"), self.fitted(f"means:{name}")).amin(1)
 
 

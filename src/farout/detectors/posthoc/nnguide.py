@@ -20,11 +20,11 @@ from farout.tensors import parts
 @register
 @dataclass(kw_only=True)
 class NNGuide(PostHoc):
-    """Nearest-neighbour guidance (Park et al. 2023, eq. 4 and 5): score = −logsumexp(l) · guidance.
+    """Nearest-neighbor guidance (Park et al. 2023, eq. 4 and 5): score = −logsumexp(l) · guidance.
 
-    The guidance is the mean of the k largest inner products of f/‖f‖ with the bank, which holds f/‖f‖·logsumexp(l) of
-    1 % of the training split drawn by `seed`, but at least 1,000 images, or all. OpenOOD takes the first images as they
-    come, in batches until they are more than 1 %: variant="openood", with the 200 per batch that its evaluator has.
+    The guidance is the mean of the k largest inner products of f/‖f‖ with the bank, which holds f/‖f‖·logsumexp(l)
+    of 1 % of the training split drawn by `seed`, but at least 1,000 images, or all. OpenOOD takes the first images
+    in order, in batches until they exceed 1 %: variant="openood", with its evaluator's 200 images per batch.
     """
 
     name = "nnguide"
@@ -32,13 +32,13 @@ class NNGuide(PostHoc):
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
     k: int = 100
-    """The neighbors whose products with the image are averaged."""
+    """Number of largest products that are averaged."""
     seed: int = 0
     variant: Variant = "paper"
 
     AT_LEAST: ClassVar[int] = 1000
     BATCH: ClassVar[int] = 200
-    """Images that OpenOOD's evaluator reads at a time by default."""
+    """Default batch size of OpenOOD's evaluator."""
     ROWS: ClassVar[int] = 256
     """Rows compared with the bank at a time."""
 
@@ -46,7 +46,7 @@ class NNGuide(PostHoc):
         check_variant(self.variant)
         check_count("k", self.k)
 
-    def check_fit(self, total: int, labelled: bool) -> None:
+    def check_fit(self, total: int, labeled: bool) -> None:
         if self._size(total) < self.k:
             bank = self._size(total)
             raise ValueError(f"nnguide: k={self.k} needs at least that many images in its bank, got {bank} of {total}")
@@ -54,9 +54,9 @@ class NNGuide(PostHoc):
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
         check_finite(activations, self.name)
-        chosen = self._chosen(len(activations))
-        energies = activations.logits[chosen].double().logsumexp(1)
-        self.state = {"bank": unit(activations.features[chosen]) * energies[:, None]}
+        selected = self._select_images(len(activations))
+        energies = activations.logits[selected].double().logsumexp(1)
+        self.state = {"bank": unit(activations.features[selected]) * energies[:, None]}
         return self
 
     def score(self, activations: Activations) -> Tensor:
@@ -65,12 +65,12 @@ class NNGuide(PostHoc):
         return -activations.logits.double().logsumexp(1) * guidance
 
     def _size(self, total: int) -> int:
-        """Return how many of the training images the bank holds."""
+        """Return the number of training images in the bank."""
         share = total // 100
         size = (share // self.BATCH + 1) * self.BATCH if self.variant == "openood" else max(self.AT_LEAST, share)
         return min(total, size)
 
-    def _chosen(self, total: int) -> Tensor:
+    def _select_images(self, total: int) -> Tensor:
         if self.variant == "openood":
             return torch.arange(self._size(total), device="cpu")
         drawn = numpy_generator(self.seed, "nnguide").choice(total, self._size(total), replace=False)

@@ -26,16 +26,16 @@ class ODIN(PostHoc):
     """Out-of-distribution detector for neural networks (Liang et al. 2018, eq. 1 and 2): score = 1 − max p(x').
 
     x' = x − ε·sign(∇ₓ CE(l(x)/T, ŷ)) with pixels in [0, 1], p(x') = softmax(l(x')/T). As in the paper x' is not
-    clipped to [0, 1]. The sign is that of the gradient of the log-odds, which the cross-entropy grows with.
-    OpenOOD moves pixels without a gradient by −ε, as if sign(0) were 1, where the paper leaves them: variant="openood".
-    (It perturbs normalized images, by ε / std: the same step.)
+    clipped to [0, 1]. The sign is that of the gradient of the log-odds, a monotone function of the cross-entropy.
+    OpenOOD moves pixels with zero gradient by −ε, as if sign(0) were 1; the paper does not: variant="openood". (OpenOOD
+    perturbs normalized images by ε / std, which is the same step.)
     """
 
     name = "odin"
     temperature: float = 1000.0
     """T, by which logits are divided."""
     epsilon: float = 0.0014
-    """Step of the perturbation, of pixels in [0, 1]."""
+    """Size of the perturbation, for pixels in [0, 1]."""
     variant: Variant = "paper"
 
     def __post_init__(self) -> None:
@@ -48,18 +48,18 @@ class ODIN(PostHoc):
     def perturbs(self) -> bool:
         return True
 
-    def look(self, network: Network, images: Tensor) -> Activations:
+    def perturbed_pass(self, network: Network, images: Tensor) -> Activations:
         with with_gradients():
             images = self.perturbed(network, images)
-        return super().look(network, images)
+        return super().perturbed_pass(network, images)
 
     def perturbed(self, network: Network, images: Tensor) -> Tensor:
-        """x' of every image x."""
-        given = images.detach().requires_grad_()
-        logits = network(given, needs=()).logits
+        """Return the perturbed image x' of every image x."""
+        inputs = images.detach().requires_grad_()
+        logits = network(inputs, needs=()).logits
         if logits.shape[1] < 2:
             raise ValueError("odin needs a network with at least 2 classes, got 1: its softmax does not depend on x")
-        (gradient,) = torch.autograd.grad(log_odds(logits.double() / self.temperature).sum(), given)
+        (gradient,) = torch.autograd.grad(log_odds(logits.double() / self.temperature).sum(), inputs)
         signs = gradient.sign()
         if self.variant == "openood":
             signs = torch.where(gradient == 0, 1.0, signs)

@@ -18,7 +18,7 @@ from farout.detectors.math.percentile import _percentile
 @register
 @dataclass(kw_only=True)
 class ReAct(Shaping):
-    """Rectified activations (Sun et al. 2021, eq. 2): every entry of f is cut off at c.
+    """Rectified activations (Sun et al. 2021, eq. 2): every entry of f is clipped at c.
 
     c is the `percentile` of all entries of f on the inlier validation split. OpenOOD does the same.
     """
@@ -26,7 +26,7 @@ class ReAct(Shaping):
     name = "react"
     fits_on: ClassVar[Split | None] = "val"
     percentile: float = 90.0
-    """Percentile of the training features that entries are cut off at."""
+    """Percentile of the features at which entries are clipped."""
 
     def __post_init__(self) -> None:
         check_percent("percentile", self.percentile)

@@ -20,8 +20,8 @@ class RMDS(Mahalanobis):
     """Relative Mahalanobis distance (Ren et al. 2021): score = min_k d_k − d_0.
 
     d_k is the squared distance of mds to the mean of class k; d_0 that to the mean of all training features, under
-    their covariance without regard to classes. OpenOOD computes the same in float32. Directions without variance are
-    left out of either.
+    their covariance regardless of class. OpenOOD computes the same in float32. Directions without variance are left out
+    of both.
     """
 
     name = "rmds"

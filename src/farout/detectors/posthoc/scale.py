@@ -17,8 +17,8 @@ from farout.detectors.catalog import register
 class Scale(Shaping):
     """SCALE (Xu et al. 2024, eq. 5 and 6): f is multiplied by exp(Σf / Σ of its k largest entries), nothing is pruned.
 
-    k = n − round(n · percentile / 100). The factor means something for f ≥ 0 only, as a ReLU leaves it: other features
-    are an error when scored. OpenOOD does the same.
+    k = n − round(n · percentile / 100). The factor is meaningful only for f ≥ 0, as after a ReLU: negative features
+    raise an error when scored. OpenOOD does the same.
     """
 
     name = "scale"
@@ -34,7 +34,7 @@ class Scale(Shaping):
     def shaped(self, features: Tensor) -> Tensor:
         if (features < 0).any():
             raise ValueError(
-                f"scale takes features that are not negative, as a ReLU leaves them; got values down to "
+                f"scale takes features that are not negative, as after a ReLU; got values down to "
                 f"{features.min():.4g}: it cannot be used on this network"
             )
         largest = features.topk(_count(features, self.percentile, self.name), dim=1).values

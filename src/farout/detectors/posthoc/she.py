@@ -18,17 +18,17 @@ from farout.detectors.checks import check_classes, check_finite
 class SHE(PostHoc):
     """Simplified Hopfield energy (Zhang et al. 2023, eq. 9): score = −f·μ_ŷ.
 
-    μ_k is the mean f of the training images of class k that the network classifies correctly; where there are none, of
-    all of class k; and zero for a class without training images. OpenOOD does the same where every class has a correct
-    image, and gives NaN where not.
+    μ_k is the mean f of the training images of class k that the network classifies correctly; if there are none, of
+    all images of class k; and zero for a class without training images. OpenOOD computes the same if every class has a
+    correct image, and NaN otherwise.
     """
 
     name = "she"
     needs: ClassVar[frozenset[str]] = frozenset({"logits", "features"})
     fits_on: ClassVar[Split | None] = "train"
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        if not labelled:
+    def check_fit(self, total: int, labeled: bool) -> None:
+        if not labeled:
             raise ValueError("she needs the class of every training image: give a training set with labels")
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
@@ -47,7 +47,7 @@ class SHE(PostHoc):
 
 
 def _class_sums(activations: Activations, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Per class the sum of the features of the correctly classified and of all images; the last column counts them."""
+    """Return, per class, feature sums of correctly classified and of all images; the last column counts the images."""
     features = activations.features
     correct = features.new_zeros(count, features.shape[1] + 1, dtype=torch.float64)
     everything = correct.clone()

@@ -1,4 +1,4 @@
-"""Temperature scaling: the softmax made as sure as the network is right on the inlier validation split."""
+"""`temp_scaling`: softmax with a temperature calibrated on the inlier validation split."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from farout.detectors.math.softmax import tail
 class TempScaling(PostHoc):
     """Maximum softmax probability at the temperature T that calibrates (Guo et al. 2017, eq. 9).
 
-    score = 1 − max softmax(l / T). T minimizes the cross-entropy of softmax(l / T) on the labelled inlier validation
-    split: the one root of its slope, in float64. There is none where every image is classified correctly (T → 0), or
-    the logits are no better than chance (T → ∞): T is at least 1/100 of the median lead of the largest logit over the
-    next, and at most 1,000 times the mean of max l − min l. Where no image has one largest logit, T is 1.
+    score = 1 − max softmax(l / T). T minimizes the cross-entropy of softmax(l / T) on the labeled inlier validation
+    split: the root of its slope, in float64. There is no root if every image is classified correctly (T → 0), or if the
+    logits are no better than chance (T → ∞), so T is at least 1/100 of the median lead of the largest logit over the
+    next, and at most 1,000 times the mean of max l − min l. T is 1 if no image has a unique largest logit.
 
-    OpenOOD makes 50 L-BFGS steps of rate 0.01 on T itself, from T = 1.5, and stops short of the minimum:
+    OpenOOD takes 50 L-BFGS steps of rate 0.01 on T itself, from T = 1.5, and stops before the minimum:
     variant="openood".
     """
 
@@ -38,8 +38,8 @@ class TempScaling(PostHoc):
     def __post_init__(self) -> None:
         check_variant(self.variant)
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        if not labelled:
+    def check_fit(self, total: int, labeled: bool) -> None:
+        if not labeled:
             raise ValueError(f"{self.name} needs the class of every validation image: give a split with labels")
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
@@ -47,8 +47,10 @@ class TempScaling(PostHoc):
         check_logits(activations, self.name)
         assert labels is not None
         check_classes(labels, activations, self.name)
-        find = calibrated if self.variant == "paper" else _few_steps
-        self.state = {"temperature": activations.logits.new_tensor(find(activations, labels), dtype=torch.float64)}
+        fit_temperature = optimal_temperature if self.variant == "paper" else _openood_temperature
+        self.state = {
+            "temperature": activations.logits.new_tensor(fit_temperature(activations, labels), dtype=torch.float64)
+        }
         return self
 
     def score(self, activations: Activations) -> Tensor:
@@ -57,13 +59,13 @@ class TempScaling(PostHoc):
 
 
 SHARPEST, FLATTEST = 1e-2, 1e3
-"""The least T in units of the logits' median lead, the greatest in units of their mean spread."""
+"""Smallest T in units of the logits' median lead, largest T in units of their mean range."""
 
 
-def calibrated(activations: Activations, labels: Tensor) -> float:
-    """The T of least cross-entropy, within the bounds.
+def optimal_temperature(activations: Activations, labels: Tensor) -> float:
+    """Return the T of least cross-entropy, within the bounds.
 
-    The cross-entropy is convex in 1 / T, so its slope changes sign once: it tells at the bounds whether the minimum
+    The cross-entropy is convex in 1 / T, so its slope changes sign once; its sign at a bound shows whether the minimum
     lies beyond.
     """
     leads = torch.cat([_leads(part.logits) for part in activations.chunks()])
@@ -84,8 +86,8 @@ def calibrated(activations: Activations, labels: Tensor) -> float:
     return math.exp(root)
 
 
-def _few_steps(activations: Activations, labels: Tensor) -> float:
-    """T after OpenOOD's steps."""
+def _openood_temperature(activations: Activations, labels: Tensor) -> float:
+    """Return T after OpenOOD's optimization steps."""
     temperature = torch.tensor(1.5, dtype=torch.float64, device="cpu")
     optimizer = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
 
@@ -95,27 +97,29 @@ def _few_steps(activations: Activations, labels: Tensor) -> float:
         return value
 
     optimizer.step(loss)
-    found = temperature.item()
-    if not 0 < found < math.inf:
-        raise ValueError(f'temp_scaling: OpenOOD\'s steps lead to T = {found:.4g} on these logits; use variant="paper"')
-    return found
+    fitted = temperature.item()
+    if not 0 < fitted < math.inf:
+        raise ValueError(
+            f'temp_scaling: OpenOOD\'s steps lead to T = {fitted:.4g} on these logits; use variant="paper"'
+        )
+    return fitted
 
 
 def cross_entropy(activations: Activations, labels: Tensor, temperature: float) -> tuple[float, float]:
-    """Mean cross-entropy of softmax(l / T) with the labels, and its derivative by T, (l_y − E_p[l]) / T²."""
+    """Return the mean cross-entropy of softmax(l / T) with the labels, and its derivative in T, (l_y − E_p[l]) / T²."""
     values, slopes = [], []
     for part, classes in zip(activations.chunks(), labels.split(1024), strict=True):
         logits = part.logits.double() - part.logits.double().amax(1, keepdim=True)
         own = logits.gather(1, classes[:, None]).squeeze(1)
         shares = (logits / temperature).softmax(1)
-        mean = (shares * logits).where(shares > 0, 0.0).sum(1)  # a logit of −∞ has no part in it
+        mean = (shares * logits).where(shares > 0, 0.0).sum(1)  # a logit of −∞ adds nothing
         values.append(F.cross_entropy(logits / temperature, classes, reduction="sum").item())
         slopes.append((own - mean).sum().item())
     return math.fsum(values) / len(labels), math.fsum(slopes) / len(labels) / temperature**2
 
 
 def _leads(logits: Tensor) -> Tensor:
-    """Largest logit less the next, of the rows where that is positive and finite."""
+    """Return the largest logit minus the next, of the rows where that is positive and finite."""
     if logits.shape[1] < 2:
         return logits.new_empty(0)
     first, second = logits.double().topk(2, dim=1).values.unbind(1)
@@ -124,7 +128,7 @@ def _leads(logits: Tensor) -> Tensor:
 
 
 def _spreads(logits: Tensor) -> Tensor:
-    """max l − min l of every row, classes of logit −∞ left out."""
+    """Return max l − min l of every row, without classes of logit −∞."""
     logits = logits.double()
     low: Tensor = logits.where(logits > -torch.inf, torch.inf).amin(1)
     return logits.amax(1) - low

@@ -41,8 +41,8 @@ class ViM(PostHoc):
     def check_network(self, activations: Activations) -> None:
         self._dim(activations.features.shape[1])
 
-    def check_fit(self, total: int, labelled: bool) -> None:
-        self._check_count(total, self._given or 0)
+    def check_fit(self, total: int, labeled: bool) -> None:
+        self._check_count(total, self._requested_dim or 0)
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         check_finite(activations, self.name)
@@ -63,8 +63,8 @@ class ViM(PostHoc):
         return self.fitted("alpha") * lengths - activations.logits.double().logsumexp(1)
 
     @property
-    def _given(self) -> int | None:
-        """How many directions are principal, where that does not depend on the features."""
+    def _requested_dim(self) -> int | None:
+        """Number of principal directions, if it does not depend on the number of features."""
         return self.dim or (self.OPENOOD_DIM if self.variant == "openood" else None)
 
     def _check_count(self, total: int, dim: int) -> None:
@@ -72,22 +72,22 @@ class ViM(PostHoc):
             raise ValueError(f"vim: dim={dim} needs more training images than that, got {total}")
 
     def _dim(self, width: int) -> int:
-        """How many directions are principal."""
-        dim = self._given or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)
+        """Return the number of principal directions."""
+        dim = self._requested_dim or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)
         if dim >= width:
-            raise ValueError(f"vim: dim={dim} leaves nothing of {width} features; give a smaller one")
+            raise ValueError(f"vim: dim={dim} leaves no residual of {width} features; give a smaller dim")
         return dim
 
 
 def _origin(activations: Activations, who: str) -> Tensor:
-    """The features that the last layer maps to zero logits (least squares)."""
+    """Return the features that the last layer maps to zero logits (least squares)."""
     weight, bias = activations.last_layer(who)
     origin: Tensor = -torch.linalg.pinv(weight.double()) @ bias.double()
     return origin
 
 
 def _second_moment(activations: Activations, origin: Tensor) -> Tensor:
-    """Mean outer product of f − u."""
+    """Return the mean outer product of f − u."""
     total = origin.new_zeros(len(origin), len(origin))
     for part in activations.chunks():
         shifted = part.features.double() - origin

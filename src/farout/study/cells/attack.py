@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from farout.attacks.attack import Attack
-from farout.attacks.judging import Attacked, attacked
-from farout.attacks.victim import Victim
+from farout.attacks.judging import Attacked, run_attack
+from farout.attacks.victim import Target
 from farout.detectors.panel.table import Table
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
@@ -96,12 +96,12 @@ class AttackCell(Cell):
     def work(self, cells: Sequence[Any]) -> Work:
         return AttackWork(tuple(cells))
 
-    def victim(self, store: Store, device: torch.device) -> Victim:
+    def target(self, store: Store, device: torch.device) -> Target:
         """What is attacked, as it stands in this process."""
         if self.subject is not None:
-            return self.subject.victim(store, device)
+            return self.subject.target(store, device)
         assert self.network is not None
-        return Victim(self.network.build(store).to(device))
+        return Target(self.network.build(store).to(device))
 
 
 class AttackWork(Work):
@@ -141,9 +141,9 @@ class AttackJob(SingleJob[AttackCell]):
         self.found = Table(len(self.images))
 
     @cached_property
-    def victim(self) -> Victim:
+    def target(self) -> Target:
         """Opened by the first chunk: a process that only collects results does not need it."""
-        return self.cell.victim(self.store, self.device)
+        return self.cell.target(self.store, self.device)
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         order = range(chunk.start, chunk.stop)
@@ -151,7 +151,7 @@ class AttackJob(SingleJob[AttackCell]):
         labels = torch.zeros(len(images), dtype=torch.int64)
         if self.images.labels is not None:
             labels = torch.from_numpy(self.images.labels[chunk.start : chunk.stop])
-        found = attacked(self.cell.attack, self.victim, images, labels, order, self.cell.seed, progress)
+        found = run_attack(self.cell.attack, self.target, images, labels, order, self.cell.seed, progress)
         return {field.name: getattr(found, field.name).numpy() for field in fields(found)}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:

@@ -177,7 +177,7 @@ class FitJob(Job):
 
     def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
         with activity.of(cell):
-            answer = attempt(lambda: self.panels[cell.id].score_own(batch)[MEMBER])
+            answer = attempt(lambda: self.panels[cell.id].score_perturbing(batch)[MEMBER])
         return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_own(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:

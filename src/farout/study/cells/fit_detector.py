@@ -14,7 +14,7 @@ from torch import Tensor
 
 from farout.adapters.catalog import create
 from farout.core import Detector
-from farout.detectors.fitted_state import TRIED, Unkeepable, accepted, capture, fit, restore
+from farout.detectors.fitted_state import CHECK_IMAGES, NotSerializable, accepted_arguments, capture, fit, restore
 from farout.identity import Json, describe
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
@@ -72,7 +72,7 @@ class DetectorFitCell(Cell):
         if train is None:
             return detector, None
         fit(detector, train, **images, **({} if self.seed is None else {"seed": self.seed}))
-        return detector, train.batch(np.arange(min(TRIED, len(train))))
+        return detector, train.batch(np.arange(min(CHECK_IMAGES, len(train))))
 
     def kept(self, store: Store) -> bool:
         """Does the store hold its state?"""
@@ -95,7 +95,7 @@ def fit_cell(
     detector = make()
     if type(detector).fit is Detector.fit or "train" not in splits:
         return DetectorFitCell(label, spec, own, (), None) if drawn(own) else None
-    taken = accepted(detector)
+    taken = accepted_arguments(detector)
     used = tuple((name, source) for name, source in splits.items() if name == "train" or name in taken)
     return DetectorFitCell(label, spec, own, used, seed if "seed" in taken else None)
 
@@ -152,7 +152,7 @@ class DetectorFitJob(SingleJob[DetectorFitCell]):
         detector, images = self.cell.fit(self.store)
         try:
             return capture(detector, self.cell.make, images)
-        except Unkeepable as error:
+        except NotSerializable as error:
             return {WHY: np.frombuffer(str(error).encode(), np.uint8)}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:

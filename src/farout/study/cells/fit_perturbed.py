@@ -13,7 +13,7 @@ import torch
 from farout import rng
 from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.table import Table, columns_of
-from farout.networks.passes import forward, look
+from farout.networks.passes import forward, perturbed_pass
 from farout.scores import as_scores, finite
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.fit import MEMBER, STATE, FitCell, Part
@@ -120,7 +120,7 @@ class LookJob(SingleJob[LookCell]):
         batch = as_images(self.images[chunk.role].batch(range(chunk.start, chunk.stop)), self.network.device)
         needs = self.detector.needs
         looks = self.detector.perturbs
-        seen = look(self.network, self.detector, batch) if looks else forward(self.network, batch, needs)
+        seen = perturbed_pass(self.network, self.detector, batch) if looks else forward(self.network, batch, needs)
         progress(len(batch))
         return {name: rows.numpy() for name, rows in columns_of(seen, needs).items()}
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.panel import Panel
 from farout.identity import digest
@@ -74,8 +74,8 @@ class ClassifierSubject(Subject):
         """Return the panel that gives the classes as scores."""
         return Panel(network, {MEMBER: TopClass()})
 
-    def victim(self, store: Store, device: torch.device) -> Victim:
-        return Victim(self.source.build(store).to(device))
+    def target(self, store: Store, device: torch.device) -> Target:
+        return Target(self.source.build(store).to(device))
 
 
 @dataclass(frozen=True)

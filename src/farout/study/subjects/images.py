@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.catalog import create
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.core import Detector
 from farout.identity import describe, digest
 from farout.scores import as_scores
@@ -125,5 +125,5 @@ class ImageSubject(Subject):
 
         return lambda images: [partial(ask, images) for _ in together]
 
-    def victim(self, store: Store, device: torch.device) -> Victim:
-        return Victim(None, self._fitted(store))
+    def target(self, store: Store, device: torch.device) -> Target:
+        return Target(None, self._fitted(store))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.detectors.panel import provenance as tuned
 from farout.detectors.panel import supervision
 from farout.detectors.panel.panel import Panel
@@ -81,5 +81,5 @@ class PanelSubject(Subject):
         """The member alone; it holds its network already."""
         return self.panel.only(self.label)
 
-    def victim(self, store: Store, device: torch.device) -> Victim:
-        return Victim(self.panel.network, self.panel.detectors[self.label])
+    def target(self, store: Store, device: torch.device) -> Target:
+        return Target(self.panel.network, self.panel.detectors[self.label])

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.detectors.panel import supervision
 from farout.detectors.panel.panel import Panel
-from farout.detectors.panel.provenance import Images
+from farout.detectors.panel.provenance import ImagesRecord
 from farout.identity import digest
 from farout.networks.network import Network
 from farout.study.cells.cell import Cell, attempt
@@ -79,7 +79,7 @@ class PostHocSubject(Subject):
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         if self.fit.learns_from is None:
             return []
-        return [supervision.note(self.label, Images.of(self.fit.learns_from.preview()), _loaded(outliers))]
+        return [supervision.note(self.label, ImagesRecord.of(self.fit.learns_from.preview()), _loaded(outliers))]
 
     @property
     def classifier(self) -> NetworkSource | None:
@@ -93,6 +93,6 @@ class PostHocSubject(Subject):
         """The detector as fitted, on its network."""
         return self.fit.fitted(store, network)
 
-    def victim(self, store: Store, device: torch.device) -> Victim:
+    def target(self, store: Store, device: torch.device) -> Target:
         network = self.fit.network.build(store).to(device)
-        return Victim(network, self.fit.fitted(store, network).detectors[MEMBER])
+        return Target(network, self.fit.fitted(store, network).detectors[MEMBER])

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.attacks.victim import Victim
+from farout.attacks.victim import Target
 from farout.study.cells.cell import Cell
 from farout.study.cells.fit import Part
 from farout.study.sources.images import ImageSource
@@ -88,5 +88,5 @@ class Subject(ABC):
         """A function that scores a batch for all these subjects of the group in one pass."""
 
     @abstractmethod
-    def victim(self, store: Store, device: torch.device) -> Victim:
+    def target(self, store: Store, device: torch.device) -> Target:
         """The detector with its network, to be attacked."""
