@@ -92,7 +92,7 @@ def ours(panel: farout.Panel, images: Sets) -> None:
 
 
 def bare(network: Network, images: Sets) -> Callable[[], None]:
-    """As many images through the module, normalised beforehand."""
+    """As many images through the module, normalized beforehand."""
     ready = [network.normalize(batch) for one in images for batch in one]
 
     def run() -> None:

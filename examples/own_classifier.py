@@ -19,7 +19,7 @@ module = nn.Sequential(
 
 def main(epochs: int = 8, limit: int | None = None) -> farout.Result:
     """Train on the built-in images, fit a panel, test it."""
-    network = farout.Network(module, mean=0.5, std=0.25)  # normaliser inside, last linear layer found
+    network = farout.Network(module, mean=0.5, std=0.25)  # normalizer inside, last linear layer found
     train, val = farout.load("toy", "train", limit=limit), farout.load("toy", "val", limit=limit)
     history = farout.networks.train(network, train, val, epochs=epochs, batch=64)
     print(f"validation accuracy {history.best_accuracy:.1%}")

@@ -17,7 +17,7 @@ from farout.tensors import CHUNK, as_images, chunks, places
 
 
 def numbered(total: int, name: str = "numbered", labels: bool = True) -> ImageSet:
-    """Image i is grey i / 255 and has label i mod 3."""
+    """Image i is gray i / 255 and has label i mod 3."""
     images = np.repeat(np.arange(total, dtype=np.uint8), 12).reshape(total, 2, 2, 3)
     return ImageSet.from_arrays(images, np.arange(total) % 3 if labels else None, name=name)
 

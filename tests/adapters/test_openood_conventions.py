@@ -161,9 +161,9 @@ def test_draws_start_from_the_seed_and_spare_the_global_generators(network: faro
 
 
 def test_what_the_data_lack_is_told(network: farout.Network) -> None:
-    unlabelled = farout.ImageSet.from_arrays(IMAGES.numpy(), name="bare")
+    unlabeled = farout.ImageSet.from_arrays(IMAGES.numpy(), name="bare")
     with pytest.raises(ValueError, match="Prototype fits on labeled images, and 'bare' has no label"):
-        OpenOOD(standins.PrototypePostprocessor(), network).fit(unlabelled)
+        OpenOOD(standins.PrototypePostprocessor(), network).fit(unlabeled)
     learning = standins.LayersPostprocessor()
     learning.outliers = True
     with pytest.raises(ValueError, match=r"Layers learns from outliers \(val\), which this adapter does not provide"):

@@ -87,7 +87,7 @@ def encoder(network: farout.Network) -> Any:
     return nn.Sequential(network.module, nn.Flatten())
 
 
-def test_scores_are_theirs_on_normalised_images(network: farout.Network) -> None:
+def test_scores_are_theirs_on_normalized_images(network: farout.Network) -> None:
     detector = PytorchOOD(Energy(network.module), normalize=network)
     panel = farout.Panel(network, ["ebo"])
     assert detector.score(IMAGES).numpy() == pytest.approx(panel.score(IMAGES)["ebo"], rel=1e-5)
@@ -200,9 +200,9 @@ def test_what_is_refused(network: farout.Network) -> None:
         PytorchOOD(network.module)
     with pytest.raises(TypeError, match=r"normalize: expected a farout.Network, a function or None, got float"):
         PytorchOOD(Energy(network.module), normalize=0.5)  # type: ignore[arg-type]
-    unlabelled = farout.load("noise", limit=10)
+    unlabeled = farout.load("noise", limit=10)
     with pytest.raises(ValueError, match="fits on labeled images, and 'noise' has no labels"):
-        PytorchOOD(Nearest(network.module), normalize=None).fit(unlabelled)
+        PytorchOOD(Nearest(network.module), normalize=None).fit(unlabeled)
 
 
 @pytest.fixture(scope="module")

@@ -444,8 +444,8 @@ def test_images_of_another_shape_are_brought_to_the_inliers() -> None:
             shapes.add(tuple(images.shape[1:]))
             return images.mean((1, 2, 3))
 
-    grey = farout.ImageSet.from_arrays(np.zeros((5, 40, 30), np.uint8), name="grey")
-    stress(Shapes(), INLIERS, grey)
+    gray = farout.ImageSet.from_arrays(np.zeros((5, 40, 30), np.uint8), name="gray")
+    stress(Shapes(), INLIERS, gray)
     assert shapes == {(3, 16, 16)}
 
 

@@ -16,7 +16,7 @@ from farout import Detector, ImageSet, Network, Panel
 from farout.attacks.adaptive import AdaptivePGD
 from farout.attacks.pgd import PGD
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors import KNN
 from farout.metrics import auroc
 

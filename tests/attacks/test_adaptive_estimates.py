@@ -13,7 +13,7 @@ from farout import Detector, Network
 from farout.attacks.adaptive import AdaptivePGD
 from farout.attacks.estimates import DifferentiableTarget, estimate_gradient, has_gradient
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 
 SHAPE = (3, 4, 4)
 PIXELS = 48
@@ -53,17 +53,17 @@ def rounding(images: Tensor) -> Tensor:
 
 
 def quadratic(images: Tensor) -> Tensor:
-    """½ Σ w x² + Σ x_i x_{i+1}: its gradient is w x + the neighbours."""
+    """½ Σ w x² + Σ x_i x_{i+1}: its gradient is w x + the neighbors."""
     flat = images.double().flatten(1)
     return (WEIGHT.flatten() * flat.square()).sum(1) / 2 + (flat[:, 1:] * flat[:, :-1]).sum(1)
 
 
 def quadratic_slope(images: Tensor) -> Tensor:
     flat = images.double().flatten(1)
-    neighbours = torch.zeros_like(flat)
-    neighbours[:, 1:] += flat[:, :-1]
-    neighbours[:, :-1] += flat[:, 1:]
-    return (WEIGHT.flatten() * flat + neighbours).view(images.shape)
+    neighbors = torch.zeros_like(flat)
+    neighbors[:, 1:] += flat[:, :-1]
+    neighbors[:, :-1] += flat[:, 1:]
+    return (WEIGHT.flatten() * flat + neighbors).view(images.shape)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from helpers.victims import affine, generators, predicted, random_affine
 SHAPE = (1, 4, 4)
 
 
-def grey(count, seed=0, spread=0.2):
+def gray(count, seed=0, spread=0.2):
     """Images about .5, far from black and white."""
     noise = torch.rand(count, *SHAPE, generator=torch.Generator().manual_seed(seed))
     return 0.5 + spread * (noise - 0.5)
@@ -31,7 +31,7 @@ def cross_entropy(weights, bias, images, labels):
 @pytest.mark.parametrize("loss", ["cross_entropy", "odds"])
 def test_fgsm_steps_along_the_difference_of_two_weights(epsilon, label, loss):
     target, weights, _ = random_affine(2)
-    images, labels = grey(6), torch.full((6,), label)
+    images, labels = gray(6), torch.full((6,), label)
     change = epsilon * (weights[1 - label] - weights[label]).sign().view(SHAPE)
     torch.testing.assert_close(
         run(FGSM(epsilon=epsilon, loss=loss), target, images, labels), images + change, atol=1e-6, rtol=0
@@ -40,7 +40,7 @@ def test_fgsm_steps_along_the_difference_of_two_weights(epsilon, label, loss):
 
 def test_fgsm_has_the_sign_of_the_expected_weight_minus_the_own():
     target, weights, bias = random_affine(5)
-    images, labels = grey(8), torch.arange(8) % 5
+    images, labels = gray(8), torch.arange(8) % 5
     shares = (images.flatten(1) @ weights.T + bias).softmax(1)
     change = 0.05 * (shares @ weights - weights[labels]).sign().view(-1, *SHAPE)
     torch.testing.assert_close(run(FGSM(epsilon=0.05), target, images, labels), images + change, atol=1e-6, rtol=0)
@@ -48,7 +48,7 @@ def test_fgsm_has_the_sign_of_the_expected_weight_minus_the_own():
 
 def test_the_odds_know_the_way_where_the_cross_entropy_underflows():
     _, weights, bias = random_affine(3)
-    sure, images = affine(500 * weights, 500 * bias, SHAPE), grey(6)
+    sure, images = affine(500 * weights, 500 * bias, SHAPE), gray(6)
     labels = predicted(sure, images)
     logits = (500 * (images.flatten(1).double() @ weights.double().T + bias)).scatter(1, labels[:, None], -torch.inf)
     change = 0.05 * (logits.softmax(1) @ weights.double() - weights.double()[labels]).sign().view(-1, *SHAPE)
@@ -68,7 +68,7 @@ def test_the_odds_know_the_way_where_the_cross_entropy_underflows():
 def test_the_worst_corner_of_the_ball_is_reached(attack):
     _, weights, _ = random_affine(2)
     far = affine(weights / 10, torch.tensor([5.0, 0.0]), SHAPE)  # no point of the ball fools it
-    images, labels = grey(6, spread=1.0), torch.zeros(6, dtype=torch.int64)
+    images, labels = gray(6, spread=1.0), torch.zeros(6, dtype=torch.int64)
     assert images.min() < 0.1
     assert images.max() > 0.9
     corner = (images + 0.1 * (weights[1] - weights[0]).sign().view(SHAPE)).clamp(0, 1)
@@ -107,7 +107,7 @@ def test_apgd_t_crosses_where_a_corner_does(turned):
 
 def test_masked_pgd_goes_to_the_corner_of_its_patch():
     _, weights, _ = random_affine(2)
-    far, images = affine(weights / 10, torch.tensor([5.0, 0.0]), SHAPE), grey(5)
+    far, images = affine(weights / 10, torch.tensor([5.0, 0.0]), SHAPE), gray(5)
     attack = MaskedPGD(side=2, steps=100)
     outside = attack.outside(images, generators(range(5)))
     assert outside.logical_not().sum((1, 2, 3)).tolist() == [4] * 5
@@ -132,7 +132,7 @@ def test_patches_lie_everywhere():
 def test_deepfool_projects_on_the_nearest_boundary(classes, overshoot):
     """For an affine classifier the step is |f_k| / ‖w_k‖ long for the k that makes it shortest, section 3."""
     target, weights, bias = random_affine(classes)
-    images = grey(20)
+    images = gray(20)
     labels = predicted(target, images)
     found = run(DeepFool(overshoot=overshoot), target, images, labels)
     logits = images.flatten(1) @ weights.T + bias
@@ -161,7 +161,7 @@ def test_deepfool_looks_at_its_candidates_alone():
 @pytest.mark.parametrize("attack", [DeepFool(), APGDCE(), APGDT()], ids=lambda attack: attack.label)
 def test_what_is_wrong_already_stays(attack):
     target, _, _ = random_affine(5)
-    images = grey(10)
+    images = gray(10)
     labels = (predicted(target, images) + torch.arange(10) % 2) % 5
     found = run(attack, target, images, labels)
     changed = (found != images).flatten(1).any(1)

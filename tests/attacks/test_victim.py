@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from farout import Detector, Network
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors import EBO, MSP, ODIN
 
 

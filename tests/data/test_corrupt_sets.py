@@ -29,11 +29,11 @@ from farout.shifts.choosing import select_shifts
 CLASSES = ("ape", "bee", "cow")
 
 
-def pictures(seed: int = 0, count: int = 90, labelled: bool = True, channels: int = 3, side: int = 16) -> ImageSet:
+def pictures(seed: int = 0, count: int = 90, labeled: bool = True, channels: int = 3, side: int = 16) -> ImageSet:
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (count, side, side, channels), np.uint8)
-    labels = rng.integers(0, 3, count) if labelled else None
-    return ArraySet(images, labels, name="pictures", classes=CLASSES if labelled else ())
+    labels = rng.integers(0, 3, count) if labeled else None
+    return ArraySet(images, labels, name="pictures", classes=CLASSES if labeled else ())
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -133,7 +133,7 @@ def test_jpeg_files_have_quality_85(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_without_labels(tmp_path: Path, channels: int) -> None:
-    images = pictures(labelled=False, channels=channels, count=5)
+    images = pictures(labeled=False, channels=channels, count=5)
     write(images, tmp_path / "png", noise(1), form="png")
     flat = farout.load(tmp_path / "png" / "gaussian_noise" / "1", channels=channels)
     assert flat.labels is None

@@ -1,4 +1,4 @@
-"""Images brought to another shape: resized as Pillow does, grey by the luma weights, in 8 bits."""
+"""Images brought to another shape: resized as Pillow does, gray by the luma weights, in 8 bits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_images_are_resized_as_pillow_does(size: tuple[int, int]) -> None:
             assert np.abs(channel - np.asarray(theirs) * 255).max() < 0.5 + 1e-3
 
 
-def test_colors_become_grey_by_luma() -> None:
+def test_colors_become_gray_by_luma() -> None:
     images = some((5, 6, 6, 3))
     found = levels(match(images, (1, 6, 6)).batch(range(5)))
     red, green, blue = np.moveaxis(levels(images.batch(range(5))), 1, 0)
@@ -49,7 +49,7 @@ def test_colors_become_grey_by_luma() -> None:
     assert levels(match(ImageSet.from_arrays(pure), (1, 1, 1)).batch(range(4))).flatten().tolist() == [76, 150, 29, 255]
 
 
-def test_grey_is_repeated() -> None:
+def test_gray_is_repeated() -> None:
     images = some((5, 6, 6))
     found = match(images, (3, 6, 6)).batch(range(5))
     for channel in range(3):
@@ -58,8 +58,8 @@ def test_grey_is_repeated() -> None:
 
 def test_shape_and_channels_change_together() -> None:
     images = some((2, 9, 9, 3))
-    grey = match(match(images, (3, 4, 4)), (1, 4, 4)).batch([0, 1])
-    assert np.abs(levels(match(images, (1, 4, 4)).batch([0, 1])) - levels(grey)).max() <= 1
+    gray = match(match(images, (3, 4, 4)), (1, 4, 4)).batch([0, 1])
+    assert np.abs(levels(match(images, (1, 4, 4)).batch([0, 1])) - levels(gray)).max() <= 1
     assert match(some((2, 9, 9)), (3, 4, 4)).batch([0]).shape == (1, 3, 4, 4)
 
 

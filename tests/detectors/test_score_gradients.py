@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from farout import Activations, ImageSet, Network, Panel, PostHoc, detectors
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors import KNN
 
 EXPECTED = {
@@ -63,7 +63,7 @@ def draw(total: int, seed: int) -> Tensor:
     return torch.rand(total, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
 
 
-def labelled(total: int, seed: int) -> ImageSet:
+def labeled(total: int, seed: int) -> ImageSet:
     return ImageSet.from_arrays(draw(total, seed), np.arange(total) % 4)
 
 
@@ -75,7 +75,7 @@ def panel() -> Panel:
         network = Network(Small(), mean=0.5, std=0.25, side=8)
     other = {"knn": KNN(k=5), "nnguide": detectors.create("nnguide", k=10)}
     made = [other.get(name) or detectors.create(name) for name in detectors.names()]
-    return Panel(network, [one for one in made if isinstance(one, PostHoc)]).fit(labelled(130, 1), labelled(70, 2))
+    return Panel(network, [one for one in made if isinstance(one, PostHoc)]).fit(labeled(130, 1), labeled(70, 2))
 
 
 def in_double(panel: Panel, name: str) -> Target:

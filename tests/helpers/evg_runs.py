@@ -83,10 +83,10 @@ class Written:
 
 
 def pictures(scores: NDArray[np.float64], bases: bool) -> dict[str, NDArray[Any]]:
-    """Small pictures as a search keeps them: that of chain n has the grey n, what was found of it 100 more."""
+    """Small pictures as a search keeps them: that of chain n has the gray n, what was found of it 100 more."""
     examples: dict[str, NDArray[Any]] = {}
     for kind, places in (("lowest", np.argsort(scores, kind="stable")[:8]), ("first", np.arange(min(8, len(scores))))):
-        grey = np.ones((1, 4, 4, 3), np.uint8) * places[:, None, None, None].astype(np.uint8)
-        examples |= {kind: places, f"{kind}_images": grey + np.uint8(100)}
-        examples |= {f"{kind}_bases": grey} if bases else {}
+        gray = np.ones((1, 4, 4, 3), np.uint8) * places[:, None, None, None].astype(np.uint8)
+        examples |= {kind: places, f"{kind}_images": gray + np.uint8(100)}
+        examples |= {f"{kind}_bases": gray} if bases else {}
     return examples

@@ -54,16 +54,16 @@ class Case:
 
 
 def random_case(seed: int = 0, classes: int = 7, width: int = 48) -> Case:
-    """Features as a ReLU leaves them, around class centres, and a random last layer that predicts every class."""
+    """Features as a ReLU leaves them, around class centers, and a random last layer that predicts every class."""
     generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(classes, width, generator=generator)
+    centers = torch.randn(classes, width, generator=generator)
     linear = nn.Linear(width, classes).requires_grad_(False)
-    linear.weight.copy_(centres + 0.3 * torch.randn(classes, width, generator=generator)).mul_(0.15)
+    linear.weight.copy_(centers + 0.3 * torch.randn(classes, width, generator=generator)).mul_(0.15)
     linear.bias.copy_(torch.randn(classes, generator=generator))
 
     def draw(count: int) -> Activations:
         chosen = torch.randint(classes, (count,), generator=generator)
-        features = F.relu(centres[chosen] + torch.randn(count, width, generator=generator))
+        features = F.relu(centers[chosen] + torch.randn(count, width, generator=generator))
         return Activations(linear(features), features, head=farout.core.Head(linear.weight, linear.bias))
 
     return Case(draw(900), draw(400), draw(200), linear)

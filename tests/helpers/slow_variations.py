@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def forward_matrix(degrees: float, right: float, down: float, scale: float, shear: float) -> Floats:
-    """Where a point of the base goes, both counted from the centre, y down: shear along x, rotate, scale, move."""
+    """Where a point of the base goes, both counted from the center, y down: shear along x, rotate, scale, move."""
     a, k = math.radians(degrees), math.tan(math.radians(shear))
     rotation = np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
     matrix = np.eye(3)
@@ -22,7 +22,7 @@ def forward_matrix(degrees: float, right: float, down: float, scale: float, shea
 
 
 def source(matrix: Floats, row: int, column: int, height: int, width: int) -> tuple[float, float]:
-    """Row and column of the base that a pixel's centre comes from."""
+    """Row and column of the base that a pixel's center comes from."""
     x, y, _ = np.linalg.inv(matrix) @ [column - (width - 1) / 2, row - (height - 1) / 2, 1]
     return y + (height - 1) / 2, x + (width - 1) / 2
 

@@ -94,7 +94,7 @@ def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], 
 
 
 def _ends(scores: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """The places of both ends of the scores, with pictures whose grey is the place."""
+    """The places of both ends of the scores, with pictures whose gray is the place."""
     order = np.argsort(scores, kind="stable")
     ends = {"lowest": order[:8], "highest": order[::-1][:8]}
     pictures = {f"{end}_images": np.ones((1, 4, 4, 3), np.uint8) * o[:, None, None, None] for end, o in ends.items()}

@@ -93,13 +93,13 @@ def test_detectors_of_logits_refuse_it(name: str) -> None:
 
 
 def test_all_that_need_no_logits_read_it() -> None:
-    labelled = ImageSet.from_arrays(images(60).numpy(), np.arange(60) % 2)
+    labeled = ImageSet.from_arrays(images(60).numpy(), np.arange(60) % 2)
     read = []
     for name in detectors.names():
         detector = KNN(k=5) if name == "knn" else detectors.create(name)
         assert isinstance(detector, PostHoc)
         if not {"logits", "head"} & detector.needs:
-            panel = Panel(tower(), [detector]).fit(labelled)
+            panel = Panel(tower(), [detector]).fit(labeled)
             assert np.isfinite(panel.score(images(5, 1))[name]).all(), name
             read.append(name)
     assert read == ["dn2", "knn", "mds", "mds_layers", "rmds"]
@@ -123,9 +123,9 @@ def test_a_module_whose_output_are_no_features_is_said_so() -> None:
 
 
 def test_training_refuses_it() -> None:
-    labelled = ImageSet.from_arrays(images(8).numpy(), np.arange(8) % 2)
+    labeled = ImageSet.from_arrays(images(8).numpy(), np.arange(8) % 2)
     with pytest.raises(ValueError, match="the network has 0 classes"):
-        networks.train(tower(), labelled, labelled, epochs=1)
+        networks.train(tower(), labeled, labeled, epochs=1)
 
 
 @pytest.mark.parametrize(("name", "classes"), [("resnet20", 0), ("resnet20", 1), ("resnet18", 1), ("timm:resnet18", 1)])

@@ -41,7 +41,7 @@ def test_logits_are_the_head_applied_to_the_features(name: str) -> None:
 
 @pytest.mark.parametrize("name", LIGHT)
 @pytest.mark.parametrize(("side", "channels"), [(16, 3), (28, 1), (64, 3)])
-def test_small_sides_and_grey_images_pass(name: str, side: int, channels: int) -> None:
+def test_small_sides_and_gray_images_pass(name: str, side: int, channels: int) -> None:
     network = networks.create(name, 4, side, channels)
     assert network.side == side
     with torch.inference_mode():

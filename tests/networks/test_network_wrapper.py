@@ -277,9 +277,9 @@ def test_images_are_normalized_per_channel() -> None:
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_grey_images_become_colors_and_one_number_serves_all_channels() -> None:
-    network, grey = wrapped(Convolutional), images(3, 1)
-    torch.testing.assert_close(network(grey).logits, network(grey.repeat(1, 3, 1, 1)).logits)
+def test_gray_images_become_colors_and_one_number_serves_all_channels() -> None:
+    network, gray = wrapped(Convolutional), images(3, 1)
+    torch.testing.assert_close(network(gray).logits, network(gray.repeat(1, 3, 1, 1)).logits)
     assert wrapped(lambda: Convolutional(1)).mean.shape == (1, 1, 1, 1)
     with pytest.raises(ValueError, match="needs 1-channel images, got 3 channels"):
         wrapped(lambda: Convolutional(1))(images())

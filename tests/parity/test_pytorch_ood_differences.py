@@ -147,13 +147,13 @@ def double_network(network: Network) -> Network:
 
 
 def test_odin_agrees_in_pixels(double_network: Network) -> None:
-    """With norm_std its step on normalised images is the paper's in pixels."""
+    """With norm_std its step on normalized images is the paper's in pixels."""
     given = images(16, seed=5).double()
     theirs = peers.ODIN(double_network.module, norm_std=[0.25] * 3).predict(double_network.normalize(given))
     assert worst(1 + theirs, odin_scores(double_network, ODIN(), given)) < 1e-12
 
 
-def test_odin_without_norm_std_steps_in_normalised_units(double_network: Network) -> None:
+def test_odin_without_norm_std_steps_in_normalized_units(double_network: Network) -> None:
     """Its default: the step is ε·std pixels, a quarter here."""
     given = images(16, seed=5).double()
     theirs = 1 + peers.ODIN(double_network.module).predict(double_network.normalize(given))

@@ -41,7 +41,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     outcomes = {subject: scores(subject) for subject in SUBJECTS}
     root = tmp_path_factory.mktemp("run")
     results = write_run(root, outcomes, protocol="attributes", attributes=severities)
-    return Attributes().summarise(results)
+    return Attributes().summarize(results)
 
 
 def table(shown: Summary, name: str) -> pd.DataFrame:
@@ -120,7 +120,7 @@ def test_overlaps_of_all_detectors_networks_and_seeds(shown: Summary) -> None:
 
 def test_with_one_network_no_figure_by_network(tmp_path: Path) -> None:
     outcomes = {subject: scores(subject) for subject in SUBJECTS if subject[0] == "n"}
-    shown = Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
+    shown = Attributes().summarize(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
     (heat_map,) = [f for f in shown.figures if isinstance(f, HeatMap)]
     assert list(heat_map.panels) == ["clean images", "corrupted images"]
     values = [metrics.auroc(*parts(("n", seed, "a"), "hue", True)) for seed in ("1", "2", "3")]
@@ -131,7 +131,7 @@ def test_of_one_seed_the_best_is_marked_and_what_cannot_be_told_from_it(tmp_path
     subjects = [subject for subject in SUBJECTS if subject[:2] == ("n", "1")]
     outcomes = {subject: scores(subject) for subject in subjects}
     results = write_run(tmp_path, outcomes, protocol="attributes", attributes=severities)
-    overview = Attributes.summarise(results).tables[0]
+    overview = Attributes.summarize(results).tables[0]
     columns = {column.name: column for column in overview.marks}
     for scenario in ("hue", "class"):
         clean = {subject[2]: parts(subject, scenario, False) for subject in subjects}
@@ -151,7 +151,7 @@ def test_densities_are_those_of_uncorrupted_images(shown: Summary) -> None:
 def test_without_corrupted_images_the_clean_figures_stand(tmp_path: Path) -> None:
     outcomes = {subject: scores(subject) for subject in SUBJECTS[:2]}
     run = write_run(tmp_path, outcomes, protocol="attributes", attributes=lambda n: {"severity": np.zeros(n, int)})
-    shown = Attributes().summarise(run)
+    shown = Attributes().summarize(run)
     frame = table(shown, "attributes")
     assert frame[frame["condition"] == "clean"]["auroc"].notna().all()
     assert frame[frame["condition"] == "corrupted"]["auroc"].isna().all()
@@ -161,13 +161,13 @@ def test_an_unfinished_run_shows_what_is_there(tmp_path: Path) -> None:
     outcomes: dict[Subject, dict[str, Outcome]] = {subject: scores(subject) for subject in SUBJECTS[:4]}
     outcomes[SUBJECTS[0]]["hue"] = None
     outcomes[SUBJECTS[1]][INLIERS] = "failed"
-    shown = Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
+    shown = Attributes().summarize(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
     assert len(table(shown, "attributes")) == (1 + 0 + 2 + 2) * 2
 
 
 def test_an_empty_run(tmp_path: Path) -> None:
     outcomes = {SUBJECTS[0]: dict.fromkeys(SETS)}
-    assert Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes")).tables == []
+    assert Attributes().summarize(write_run(tmp_path, outcomes, protocol="attributes")).tables == []
 
 
 def spec(tmp_path: Path, budget: Budget = "full", **changes: Any) -> StudySpec:
@@ -284,7 +284,7 @@ def test_a_run_without_clean_images_still_gives_a_report(tmp_path: Path, count: 
         for subject in SUBJECTS[:2]
     }
     run = write_run(tmp_path, outcomes, protocol="attributes", attributes=lambda n: {"severity": np.ones(n, np.int64)})
-    shown = Attributes().summarise(run)
+    shown = Attributes().summarize(run)
     assert shown.tables[0].frame["detector"].tolist() == ["a", "b"]
     assert shown.tables[0].frame["hue"].isna().all()
     assert "Which attribute breaks the detector" in render(document(run))
@@ -298,7 +298,7 @@ def test_inliers_of_another_split(tmp_path: Path) -> None:
 
 def test_detectors_without_a_network_have_a_name_in_the_figures(tmp_path: Path) -> None:
     outcomes = {subject: scores(SUBJECTS[0]) for subject in (SUBJECTS[0], ("", "1", "mine"))}
-    shown = Attributes().summarise(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
+    shown = Attributes().summarize(write_run(tmp_path, outcomes, protocol="attributes", attributes=severities))
     assert set(shown.tables[0].frame["network"]) == {"n", "own networks"}
     by_network = figure(shown, "by_network_clean")
     assert list(by_network.panels["hue"].columns) == ["n", "own networks"]

@@ -37,7 +37,7 @@ SCORES: dict[Subject, dict[str, Outcome]] = {
 
 
 def summary(results: Results) -> Summary:
-    return Clean().summarise(results)
+    return Clean().summarize(results)
 
 
 def table(results: Results, name: str) -> pd.DataFrame:
@@ -195,7 +195,7 @@ def test_the_overview_is_a_mean_over_seeds(tmp_path: Path) -> None:
     assert titles == ["Scores, net, seed 0", "Scores, net, seed 1"]
 
 
-def test_a_run_that_is_not_finished_is_summarised_as_far_as_it_is(tmp_path: Path) -> None:
+def test_a_run_that_is_not_finished_is_summarized_as_far_as_it_is(tmp_path: Path) -> None:
     partly: dict[Subject, dict[str, Outcome]] = {
         A: {**SCORES[A], "near": None},
         B: SCORES[B],

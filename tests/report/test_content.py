@@ -83,6 +83,6 @@ def test_no_label_is_forbidden_because_a_table_uses_that_word(tmp_path) -> None:
 def test_an_outlier_set_called_inliers_has_a_curve_of_its_own(tmp_path) -> None:
     scores: dict[str, Outcome] = {INLIERS: np.arange(10.0), "inliers": np.arange(20.0, 30)}
     results = write_run(tmp_path, {("net", "0", "a"): scores})
-    (figure,) = [one for one in Clean.summarise(results).figures if isinstance(one, Densities)]
+    (figure,) = [one for one in Clean.summarize(results).figures if isinstance(one, Densities)]
     assert figure.panels["a"].inliers.tolist() == np.arange(10.0).tolist()
     assert figure.panels["a"].outliers["inliers"].tolist() == np.arange(20.0, 30).tolist()

@@ -22,7 +22,6 @@ from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import SearchCell
 from farout.study.cells.train import TrainCell
 from farout.study.engines import run as engine
-from farout.study.pending import NotComputed
 from farout.study.results import positions
 from farout.study.sources.attacked import AttackedImages
 from farout.study.sources.found import FoundImages
@@ -41,6 +40,7 @@ from farout.study.sources.images import (
     UncorruptedImages,
 )
 from farout.study.sources.networks import StoredNetwork
+from farout.study.sources.pending import NotComputed
 from farout.study.spec import DataSpec, NetworkSpec
 from farout.study.store import Store
 from farout.study.subjects.posthoc import PostHocSubject

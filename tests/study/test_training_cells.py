@@ -151,7 +151,7 @@ class Idle(local._Worker):
     """A worker without a process."""
 
     def __init__(self, *_: object) -> None:
-        self.orders, self.cancelled = deque(), set()
+        self.orders, self.canceled = deque(), set()
 
     def give(self, order: worker.Order) -> None:
         self.orders.append(order)

@@ -45,7 +45,7 @@ def tiny(seed: int = 0) -> Network:
 
 
 def stripes(count: int, seed: int) -> ImageSet:
-    """16×16 grey images of stripes: their direction and width are the class."""
+    """16×16 gray images of stripes: their direction and width are the class."""
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % 4
     phase = rng.uniform(0, 6, count)
@@ -196,7 +196,7 @@ def test_a_loss_that_is_no_number_says_what_to_do() -> None:
     assert same(network, tiny())
 
 
-def unlabelled(images: ImageSet, labels: np.ndarray | None) -> ImageSet:
+def unlabeled(images: ImageSet, labels: np.ndarray | None) -> ImageSet:
     return ImageSet.from_arrays(images.batch(np.arange(len(images))).numpy(), labels, name="other")
 
 
@@ -210,7 +210,7 @@ def unlabelled(images: ImageSet, labels: np.ndarray | None) -> ImageSet:
 )
 def test_labels_that_cannot_be_learned_are_refused(labels: np.ndarray | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        networks.train(tiny(), unlabelled(TRAIN, labels), VAL, epochs=1)
+        networks.train(tiny(), unlabeled(TRAIN, labels), VAL, epochs=1)
 
 
 def test_an_empty_validation_set_is_refused() -> None:

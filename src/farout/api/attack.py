@@ -11,7 +11,7 @@ from torch import Tensor
 from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.judging import Attacked, run_attack
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.core import Detector, PostHoc
 from farout.data import as_image_set
 from farout.detectors.panel.panel import Member

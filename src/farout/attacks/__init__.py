@@ -9,7 +9,7 @@ from farout.attacks.fgsm import FGSM
 from farout.attacks.masked_pgd import MaskedPGD
 from farout.attacks.pgd import PGD
 from farout.attacks.score_descent import ScorePGD
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 
 __all__ = [
     "APGDCE",

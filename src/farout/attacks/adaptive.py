@@ -12,7 +12,7 @@ from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import DifferentiableTarget
 from farout.attacks.gradients import check_labels, misclassified, odds
 from farout.attacks.score_descent import Descent, Evaluation, normalize_size
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.networks.passes import with_gradients
 
 CLASSIFIER_WEIGHT = 1e-9

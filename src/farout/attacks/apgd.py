@@ -14,7 +14,7 @@ from farout.attacks.ascent import Loss, ascend
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import add_uniform_noise, as_epsilon, ball, check_labels, misclassified, odds
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.checks import check_count
 from farout.networks.passes import with_gradients
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from farout.attacks.gradients import gradient, misclassified
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 
 MOMENTUM = 0.75
 """α: weight of the new step in a move; 1 − α is that of the previous move."""

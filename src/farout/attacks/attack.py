@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.component import Component
 
 SMALL = 64

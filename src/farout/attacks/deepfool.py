@@ -12,7 +12,7 @@ from torch import Tensor
 from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import check_labels, gradient, misclassified
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.checks import check_count
 from farout.networks.passes import with_gradients
 

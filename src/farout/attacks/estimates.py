@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.networks.passes import with_gradients
 
 PROBES = 4

@@ -11,7 +11,7 @@ from torch import Tensor
 from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.gradients import LossName, as_epsilon, ball, check_labels, check_loss, sign_ascent
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.networks.passes import with_gradients
 
 

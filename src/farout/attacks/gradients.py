@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.checks import check_choice
 
 LossName = Literal["cross_entropy", "odds"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from farout import rng
 from farout.attacks.attack import Attack
 from farout.attacks.estimates import needs_gradient_estimate
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.networks.passes import with_gradients
 from farout.progress import Progress
 from farout.tensors import as_images

@@ -19,7 +19,7 @@ from farout.attacks.gradients import (
     check_loss,
     sign_ascent,
 )
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.checks import check_count, check_positive
 from farout.networks.passes import with_gradients
 

@@ -14,7 +14,7 @@ from farout.attacks.attack import Attack, epsilon_for
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.estimates import DifferentiableTarget
 from farout.attacks.gradients import add_uniform_noise, as_epsilon, ball
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.checks import check_count, check_positive
 from farout.networks.passes import with_gradients
 

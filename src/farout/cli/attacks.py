@@ -110,7 +110,7 @@ def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, 
     if attack.against != "classifier":
         raise ValueError(f"{name} attacks a detector: run it in a study (protocol evasion) or with farout.attack")
     images = NamedImages(TypeAdapter[DataSpec](Data).validate_python(data))
-    if not images.about.labelled:  # they determine the network's number of classes
+    if not images.about.labeled:  # they determine the network's number of classes
         raise ValueError(
             f"{name} attacks a classifier and needs labels, and the images of {images.about.name} have no labels"
         )

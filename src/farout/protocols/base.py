@@ -32,7 +32,7 @@ class Protocol(Named, ABC):
 
     @classmethod
     @abstractmethod
-    def summarise(cls, results: Results) -> Summary:
+    def summarize(cls, results: Results) -> Summary:
         """Tables and figures from stored results alone, with whatever is there so far: a report is written without
         the study's parts, which may be the user's own."""
 

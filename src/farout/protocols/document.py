@@ -34,7 +34,7 @@ def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:
     try:
-        return _protocol(spec.name).summarise(results)
+        return _protocol(spec.name).summarize(results)
     except (KeyError, IndexError, AttributeError) as error:
         if isinstance(error, ValueError):
             raise

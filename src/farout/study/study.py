@@ -71,12 +71,10 @@ class Trial:
         for split, source in (("train", self.inliers.train), ("val", self.inliers.val)):
             if source is not None and source.about.fingerprint == self.inliers.test.about.fingerprint:
                 raise ValueError(f"the inliers' {split} and test splits are the same images; give each its own")
-        labelled = [
-            s.about for s in (self.inliers.train, self.inliers.val, self.inliers.test) if s and s.about.labelled
-        ]
-        longest = max((about.classes for about in labelled), key=len, default=())
-        if any(about.classes != longest[: len(about.classes)] for about in labelled):
-            found = "; ".join(f"{about.name}: {', '.join(about.classes)}" for about in labelled)
+        labeled = [s.about for s in (self.inliers.train, self.inliers.val, self.inliers.test) if s and s.about.labeled]
+        longest = max((about.classes for about in labeled), key=len, default=())
+        if any(about.classes != longest[: len(about.classes)] for about in labeled):
+            found = "; ".join(f"{about.name}: {', '.join(about.classes)}" for about in labeled)
             raise ValueError(f"the inliers' splits must have the same classes, got {found[:300]}")
         self._check_outliers()
         for subject in self.subjects:
@@ -201,7 +199,7 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
         return stored_network(item, inliers.train or inliers.test)
     if inliers.train is None or inliers.val is None:
         raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split; {SPLIT}")
-    if not inliers.train.about.labelled:
+    if not inliers.train.about.labeled:
         raise ValueError(
             f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
             "folder with one sub-folder per class, or an .npz file with 'labels'"
@@ -221,7 +219,7 @@ def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> Train
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
     """A network that is there already, for such images."""
     channels, side, _ = images.about.shape
-    if item.classes is None and not item.pretrained and not images.about.labelled:
+    if item.classes is None and not item.pretrained and not images.about.labeled:
         raise ValueError(
             f"network {item.label or item.name!r}: the images of {images.about.name} have no labels that would tell "
             "how many classes it knows: give classes: 10 beside its weights (classes: 0 for its features alone)"

@@ -57,7 +57,7 @@ def some(total: int, seed: int = 0, kinds: tuple[str, ...] = KINDS) -> Scenes:
 
 
 def cover(scenes: Scenes, side: int) -> NDArray[np.float64]:
-    """Share of each pixel that a red figure covers, [side, side]: what is left of the grey in the green channel."""
+    """Share of each pixel that a red figure covers, [side, side]: what is left of the gray in the green channel."""
     image: Tensor = draw(scenes, side)[0, 1].double()
     return (1 - image / BACKGROUND).numpy()
 

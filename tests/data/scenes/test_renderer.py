@@ -75,7 +75,7 @@ def test_hue(hue: int) -> None:
     )
 
 
-def test_background_is_the_papers_grey() -> None:
+def test_background_is_the_papers_gray() -> None:
     assert (render(some(37, seed=3), 64)[:, :, 0, 0] == GREY).all()
     assert (render(scene("circle", position=[3.0, 0.0]), 16) == GREY).all()
 

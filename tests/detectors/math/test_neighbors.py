@@ -1,4 +1,4 @@
-"""Nearest neighbours: dn2 against loops, the search at every scale, faiss, and what detectors share."""
+"""Nearest neighbors: dn2 against loops, the search at every scale, faiss, and what detectors share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from farout.core import Activations
 from farout.detectors import DN2, KNN
 from farout.detectors.math import faiss_index as flat
-from farout.detectors.math import neighbors as neighbours
+from farout.detectors.math import neighbors as neighbors
 from farout.detectors.math.neighbors import Bank, largest, row_lengths
 
 
@@ -80,7 +80,7 @@ def test_duplicates_and_zeros_count_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("widened", [17, 8192])
-def test_neighbours_that_differ_in_the_last_digit_are_told_apart(widened: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbors_that_differ_in_the_last_digit_are_told_apart(widened: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row i differs from the query by one unit in the last place at i + 1 entries: less than float64 products see."""
     monkeypatch.setattr(Bank, "WIDENED", widened)
     query, step = torch.ones(1, 4000), 2.0**-23
@@ -99,7 +99,7 @@ def test_rows_too_short_for_float32_count_as_any(make: type[KNN | DN2]) -> None:
     bank[::30] *= 1e-40
     scores = make(k=40).fit(reading(bank), None).score(reading(queries))
     if make is KNN:
-        points, wanted = neighbours.unit(bank), neighbours.unit(queries)
+        points, wanted = neighbors.unit(bank), neighbors.unit(queries)
         expected = [sorted(math.dist(q, row) for row in points.tolist())[39] for q in wanted.tolist()]
     else:
         expected = slow_dn2(bank, queries, 40)
@@ -109,7 +109,7 @@ def test_rows_too_short_for_float32_count_as_any(make: type[KNN | DN2]) -> None:
 def test_those_before_the_ones_asked_for_are_looked_at_where_rounding_may_swap_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sixty rows nearly alike, then a gap: the sixtieth neighbour is the farthest of the sixty."""
+    """Sixty rows nearly alike, then a gap: the sixtieth neighbor is the farthest of the sixty."""
     rows = torch.cat([1 + 1e-4 * torch.arange(60), 100 + torch.arange(180)])[:, None]
     monkeypatch.setattr(torch, "finfo", _coarse(torch.finfo))
     monkeypatch.setattr(Spoiled, "error", 1e-3)
@@ -119,17 +119,17 @@ def test_those_before_the_ones_asked_for_are_looked_at_where_rounding_may_swap_t
 
 def test_a_search_among_rows_as_they_are_does_not_serve_scaled_rows() -> None:
     """Both ask with the same numbers where the longest row and the query have length 1."""
-    rows = neighbours.unit(draw(300, 3)).float() * torch.linspace(0.1, 0.9, 300)[:, None]
+    rows = neighbors.unit(draw(300, 3)).float() * torch.linspace(0.1, 0.9, 300)[:, None]
     rows[0] = torch.tensor([1.0, 0, 0])
     train, query = reading(rows), reading(torch.eye(3)[1:])
     nearby = DN2().fit(train, None).score(query)
     assert nearby.tolist() == pytest.approx(slow_dn2(rows, torch.eye(3)[1:], 2), rel=1e-12)
-    points = neighbours.unit(rows).tolist()
+    points = neighbors.unit(rows).tolist()
     expected = [sorted(math.dist(q, row) for row in points)[1] for q in torch.eye(3)[1:].tolist()]
     assert KNN(k=2).fit(train, None).score(query).tolist() == pytest.approx(expected, rel=1e-12)
 
 
-def test_many_neighbours_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_neighbors_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     bank, queries = draw(300, 6), draw(40, 6, seed=1)
     expected, sizes, norm = slow_dn2(bank, queries, 200), [], Tensor.norm
     monkeypatch.setattr(Bank, "AT_ONCE", 5000)
@@ -172,12 +172,12 @@ class Spoiled(Bank):
 
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 2), (49, 50), (9, 60), (199, 200)])
-def test_rounding_does_not_choose_the_neighbours(
+def test_rounding_does_not_choose_the_neighbors(
     unit: bool, first: int, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products that err by the whole slack allowed for change no distance."""
     rows, queries = draw(200, 4), draw(30, 4, seed=1)
-    monkeypatch.setattr(neighbours._Proposal, "latest", None)
+    monkeypatch.setattr(neighbors._Proposal, "latest", None)
     monkeypatch.setattr(Bank, "FEWEST", 1)
     monkeypatch.setattr(Bank, "SPARE", 1)
     monkeypatch.setattr(torch, "finfo", _coarse(torch.finfo))
@@ -185,7 +185,7 @@ def test_rounding_does_not_choose_the_neighbours(
     bank = Bank(rows, row_lengths(rows), unit)
     expected = torch.cdist(queries.double(), rows.double(), compute_mode="donot_use_mm_for_euclid_dist")
     if unit:
-        expected = torch.cdist(neighbours.unit(queries), neighbours.unit(rows))
+        expected = torch.cdist(neighbors.unit(queries), neighbors.unit(rows))
     expected = expected.sort(1).values[:, first:last]
     spoiled = Spoiled(rows, bank.lengths, unit).nearest(queries, first, last)
     torch.testing.assert_close(spoiled, expected, rtol=1e-9, atol=1e-12)
@@ -227,7 +227,7 @@ def test_detectors_that_differ_in_k_share_one_search(monkeypatch: pytest.MonkeyP
 def test_the_latest_search_does_not_keep_a_bank_alive() -> None:
     detector = KNN(k=2).fit(reading(draw(500, 6)), None)
     detector.score(reading(draw(20, 6, seed=1)))
-    latest = neighbours._Proposal.latest
+    latest = neighbors._Proposal.latest
     assert latest is not None
     assert latest.rows() is detector.state["bank"]
     del detector
@@ -242,9 +242,9 @@ def test_faiss_gives_the_same_scores(make: type[KNN | DN2]) -> None:
     train.features[5], queries.features[7] = 0, 0
     for k in (1, 2, 10, 80):
         ours, theirs = (make(k=k, search=search).fit(train, None) for search in ("torch", "faiss"))  # type: ignore[arg-type]
-        neighbours._Proposal.latest = None
+        neighbors._Proposal.latest = None
         expected = ours.score(queries)
-        neighbours._Proposal.latest = None
+        neighbors._Proposal.latest = None
         torch.testing.assert_close(theirs.score(queries), expected, rtol=1e-15, atol=0)
         assert ours.state.keys() == theirs.state.keys() == {"bank", "lengths"}
         torch.testing.assert_close(copy.deepcopy(theirs).score(queries), expected, rtol=1e-15, atol=0)
@@ -258,7 +258,7 @@ def test_an_index_of_scaled_rows_does_not_serve_rows_as_they_are() -> None:
     knn, dn2 = (make(search="faiss").fit(train, None) for make in (KNN, DN2))
     dn2.state = dict(knn.state)
     for detector, scores in zip((knn, dn2), expected, strict=True):
-        neighbours._Proposal.latest = None
+        neighbors._Proposal.latest = None
         torch.testing.assert_close(detector.score(queries), scores, rtol=1e-15, atol=0)
 
 

@@ -120,7 +120,7 @@ def test_wrong_images_are_refused(wrong: Tensor, error: type[Exception], message
         panel["msp"].score(wrong)
 
 
-def test_color_images_do_not_pass_a_grey_network() -> None:
+def test_color_images_do_not_pass_a_gray_network() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))

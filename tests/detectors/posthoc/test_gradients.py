@@ -179,7 +179,7 @@ def test_impossible_parameters_of_odin_are_refused(params: dict[str, Any], messa
 
 
 def test_odin_finds_unsure_images() -> None:
-    """Inliers are all of one color, which a linear classifier reads; outliers are grey."""
+    """Inliers are all of one color, which a linear classifier reads; outliers are gray."""
     colors = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3))
     colors[2].weight.data, colors[2].bias.data = 10 * torch.eye(3), torch.zeros(3)
     noise = 0.1 * pixels(400, seed=1)

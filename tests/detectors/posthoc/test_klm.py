@@ -129,7 +129,7 @@ def test_rows_are_scored_one_by_one() -> None:
 
 
 def test_unlike_posteriors_are_the_outliers() -> None:
-    """Inliers waver between a class and its neighbour, outliers between a class and the one after."""
+    """Inliers waver between a class and its neighbor, outliers between a class and the one after."""
     labels = torch.arange(300) % 6
     own, next_one, after = (torch.eye(6)[(labels + shift) % 6] for shift in range(3))
     val, inliers = (6 * own + 3 * next_one + 0.5 * draw(300, 6, seed=seed) for seed in (0, 1))

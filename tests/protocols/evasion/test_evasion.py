@@ -14,7 +14,7 @@ from farout import metrics
 from farout.attacks import ATTACKS
 from farout.metrics.setups import copied_auroc
 from farout.protocols import PROTOCOLS, plan
-from farout.protocols.evasion.tables import summarise
+from farout.protocols.evasion.tables import summarize
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
@@ -70,7 +70,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def tables(run: Results) -> dict[str, Any]:
-    return {table.name: table.frame for table in summarise(run, "evasion").tables}
+    return {table.name: table.frame for table in summarize(run, "evasion").tables}
 
 
 def row(run: Results, **tags: str) -> Any:
@@ -186,7 +186,7 @@ def test_rounded_images_are_shown_everywhere_and_said_to_be(tmp_path: Path) -> N
         tmp_path / "run",
     )
     found = Results(result.path)
-    summary = {table.name: table for table in summarise(found, "evasion").tables}
+    summary = {table.name: table for table in summarize(found, "evasion").tables}
     for name in ("evasion", "evasion_attention", "evasion_adaptive", "evasion_transfer", "evasion_auroc"):
         assert "rounded to 8 bits" in summary[name].caption
     cell = row(found, role="attack", made_on="one").cell
@@ -200,7 +200,7 @@ def test_rounded_images_are_shown_everywhere_and_said_to_be(tmp_path: Path) -> N
 
 
 def test_the_first_table_is_not_called_as_that_of_another_protocol(run: Results) -> None:
-    assert summarise(run, "evasion").tables[0].title == "AUROC by attack"
+    assert summarize(run, "evasion").tables[0].title == "AUROC by attack"
 
 
 def test_levels(run: Results) -> None:

@@ -23,7 +23,7 @@ FOUND = [4.5, 2.5, 7.5, 9.5, 0.5]
 
 
 def figures(results: Results, kind: type[Shown]) -> dict[str, Any]:
-    return {figure.title: figure for figure in Evg().summarise(results).figures if isinstance(figure, kind)}
+    return {figure.title: figure for figure in Evg().summarize(results).figures if isinstance(figure, kind)}
 
 
 def with_inliers(root: Path, *whos: Subject) -> Written:
@@ -110,7 +110,7 @@ def test_transfer_by_hand(tmp_path: Path) -> None:
     matrix = figure.panels["color"]
     assert (list(matrix.index), list(matrix.columns)) == (["a", "b"], ["a", "b"])
     np.testing.assert_allclose(matrix, [[0.4, 0.95], [0.65, 0.15]])  # rows: found against
-    (long,) = [table.frame for table in Evg().summarise(results).tables if table.name == "evg_transfer"]
+    (long,) = [table.frame for table in Evg().summarize(results).tables if table.name == "evg_transfer"]
     lines = {(line["detector"], line["found_against"]): line for line in long.to_dict("records")}
     assert {key: line["auroc"] for key, line in lines.items()} == pytest.approx(
         {("a", "a"): 0.4, ("b", "a"): 0.95, ("a", "b"): 0.65, ("b", "b"): 0.15}
@@ -159,7 +159,7 @@ def test_one_detector_or_none_transferred_has_no_map(tmp_path: Path) -> None:
     for run in (alone, off):
         results = run.results()
         assert figures(results, HeatMap) == {}
-        assert "evg_transfer" not in [table.name for table in Evg().summarise(results).tables]
+        assert "evg_transfer" not in [table.name for table in Evg().summarize(results).tables]
 
 
 def test_what_was_transferred_from_a_search_whose_detector_has_no_inlier_scores(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_the_same_outliers_against_every_detector(tmp_path: Path) -> None:
         ("a", ["10 → 5", "10 → 3", "10 → 8", "10 → 10", "10 → 1"]),
         ("b", ["10 → 1", "10 → 0", "10 → 3", "10 → 4", "10 → 9"]),
     ]
-    greys = [[int(picture.mean()) for picture in strip.images] for strip in sheet.strips]
-    assert greys == [[0, 1, 2, 3, 4], [100, 101, 102, 103, 104], [100, 101, 102, 103, 104]]
+    grays = [[int(picture.mean()) for picture in strip.images] for strip in sheet.strips]
+    assert grays == [[0, 1, 2, 3, 4], [100, 101, 102, 103, 104], [100, 101, 102, 103, 104]]
 
 
 def test_pictures_are_those_of_the_method_that_came_lowest(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_what_is_shown_is_what_is_stored(tmp_path: Path) -> None:
     searched(run, A, "landscape:mh", [0.5, 0.5, 0.51, 3], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]])
     searched(run, A, "landscape:coordinate", [2.0, 4.0], [[0.9, 0.9], [0.8, 0.8]])
     searched(run, B, "landscape:mh", [1.0], [[0.5, 0.5]])  # whose landscape is not there yet
-    (figure,) = [figure for figure in Evg().summarise(run.results()).figures if isinstance(figure, Landscapes)]
+    (figure,) = [figure for figure in Evg().summarize(run.results()).figures if isinstance(figure, Landscapes)]
     assert list(figure.panels) == ["a · mh (3 of 4)", "a · coordinate (0 of 2)"]
     assert figure.labels == ("rotation", "scale")
     for surface in figure.panels.values():
@@ -104,4 +104,4 @@ def test_what_is_shown_is_what_is_stored(tmp_path: Path) -> None:
 def test_a_run_without_a_landscape_shows_none(tmp_path: Path) -> None:
     run = Written(tmp_path).scored(A, "inliers", INLIERS).scored(A, "outliers", [9.5] * 5, outliers="odd")
     run.searched(A, "odd", "color", "mh", [4.5, 2.5])
-    assert not [figure for figure in Evg().summarise(run.results()).figures if isinstance(figure, Landscapes)]
+    assert not [figure for figure in Evg().summarize(run.results()).figures if isinstance(figure, Landscapes)]

@@ -42,7 +42,7 @@ def one_search(root: Path, who: tuple[str, str, str] = A) -> Written:
 
 
 def summary(results: Results) -> Summary:
-    return Evg().summarise(results)
+    return Evg().summarize(results)
 
 
 def table(results: Results, name: str) -> pd.DataFrame:

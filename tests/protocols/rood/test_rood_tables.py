@@ -16,7 +16,7 @@ from farout import metrics
 from farout.data.file_sets import CATEGORIES
 from farout.metrics import setups
 from farout.protocols import plan
-from farout.protocols.rood.tables import summarise
+from farout.protocols.rood.tables import summarize
 from farout.rng import balanced_indices
 from farout.study.cells.cell import Entry
 from farout.study.results import Results, write_plan
@@ -60,7 +60,7 @@ def test_setups_against_scores_computed_by_hand(run: Results) -> None:
     images = inliers.batch(range(50))
     plain, others = scores(images), scores(outliers.batch(range(40)))
     turned = [scores(farout.shift(name)(images)) for name in ("rot90", "rot270", "flip", "random_crop", "color_jitter")]
-    (table, *_) = summarise(run, "rood").tables
+    (table, *_) = summarize(run, "rood").tables
     (line,) = table.frame.to_dict("records")
     assert (line["detector"], line["outliers"], line["n_inliers"], line["n_outliers"]) == ("Bright", "out", 50, 40)
     np.testing.assert_allclose([line["U"], line["U_low"], line["U_high"]], metrics.auroc_interval(plain, others))
@@ -74,7 +74,7 @@ def test_by_shift(run: Results) -> None:
     inliers, outliers = sets()
     images = inliers.batch(range(50))
     plain, others = scores(images), scores(outliers.batch(range(40)))
-    found = {table.name: table.frame for table in summarise(run, "rood").tables}
+    found = {table.name: table.frame for table in summarize(run, "rood").tables}
     shifts = found["rood_shifts"].set_index("shift")
     assert len(shifts) == 24
     assert shifts.loc["flip", "GS"] == pytest.approx(0, abs=1e-9)  # turned images are as bright
@@ -89,7 +89,7 @@ def test_by_shift(run: Results) -> None:
 
 
 def test_figures(run: Results) -> None:
-    figures = {figure.name: figure for figure in summarise(run, "rood").figures}
+    figures = {figure.name: figure for figure in summarize(run, "rood").figures}
     bars: Any = figures["rood_bars_0"]
     frame = bars.panels["Bright"]
     assert list(frame["bar"][:3]) == ["none", "rot90", "rot270"]
@@ -111,7 +111,7 @@ def test_scatters_and_pictures_are_of_the_highest_severity(run: Results) -> None
     inliers, outliers = sets()
     images = inliers.batch(range(50))
     plain, others = scores(images), scores(outliers.batch(range(40)))
-    figures: dict[str, Any] = {figure.name: figure for figure in summarise(run, "rood").figures}
+    figures: dict[str, Any] = {figure.name: figure for figure in summarize(run, "rood").figures}
     points = figures["rood_scatter_1"].panels["Bright"]
     copies = {name: scores(farout.shift(name.split()[0], severity=5)(images)) for name in points}
     shown = np.concatenate([plain, *copies.values()])
@@ -145,7 +145,7 @@ def one_class(tmp_path_factory: pytest.TempPathFactory) -> tuple[StudySpec, Path
 
 def test_one_class_against_panels_fitted_by_hand(one_class: tuple[StudySpec, Path]) -> None:
     spec, folder = one_class
-    found = {table.name: table.frame for table in summarise(Results(folder), "rood").tables}
+    found = {table.name: table.frame for table in summarize(Results(folder), "rood").tables}
     network = farout.networks.create("lenet", 4, 32)
     farout.networks.load_weights(network, spec.networks[0].weights)
     train, test = (farout.load("toy", split, limit=120) for split in ("train", "test"))
@@ -190,7 +190,7 @@ def test_one_class_against_panels_fitted_by_hand(one_class: tuple[StudySpec, Pat
 
 
 def test_how_many_images_one_class_tests_have(one_class: tuple[StudySpec, Path]) -> None:
-    tables = {table.name: table for table in summarise(Results(one_class[1]), "rood").tables}
+    tables = {table.name: table for table in summarize(Results(one_class[1]), "rood").tables}
     overview = tables["rood"].frame
     assert set(overview["n_inliers"]) == set(overview["n_outliers"]) == {120}  # every image is both
     assert "count the images that are so for at least one class" in tables["rood"].caption
@@ -206,7 +206,7 @@ def test_how_many_images_one_class_tests_have(one_class: tuple[StudySpec, Path])
 
 
 def test_scatters_of_one_class_tests_show_some_of_every_class(one_class: tuple[StudySpec, Path]) -> None:
-    figures: list[Any] = summarise(Results(one_class[1]), "rood").figures
+    figures: list[Any] = summarize(Results(one_class[1]), "rood").figures
     light, turned = (figure for figure in figures if figure.name.startswith("rood_scatter"))
     for figure in (light, turned):
         for points in figure.panels.values():
@@ -226,7 +226,7 @@ def test_a_setup_is_shown_when_all_its_shifts_are_there(one_class: tuple[StudySp
     results = Results(copy)
     lost = next(row for row in results.rows if row.tags["shift"] == "rot90" and row.tags["detector"] == "dn2")
     shutil.rmtree(results.store.path(lost.cell))
-    overview = {table.name: table.frame for table in summarise(Results(copy), "rood").tables}["rood"]
+    overview = {table.name: table.frame for table in summarize(Results(copy), "rood").tables}["rood"]
     by_detector = overview.set_index("detector")
     assert np.isnan(by_detector.loc["dn2", "turned"])
     assert not np.isnan(by_detector.loc["dn2", "light"])
@@ -242,7 +242,7 @@ def test_a_shift_is_shown_when_all_its_severities_are_there(one_class: tuple[Stu
     tags = {"shift": "brightness", "severity": "5", "detector": "dn2", "class": farout.load("toy").classes[2]}
     lost = next(row for row in results.rows if tags.items() <= row.tags.items())
     shutil.rmtree(results.store.path(lost.cell))
-    summary = summarise(Results(copy), "rood")
+    summary = summarize(Results(copy), "rood")
     found = {table.name: table.frame.set_index("detector") for table in summary.tables}
     assert list(found["rood_shifts"].loc["dn2", "shift"]) == ["rot90", "flip"]
     assert list(found["rood_shifts"].loc["knn", "shift"]) == ["brightness", "rot90", "flip"]
@@ -265,7 +265,7 @@ def test_a_class_that_is_not_there_yet(one_class: tuple[StudySpec, Path], tmp_pa
     for row in results.rows:
         if row.tags["class"] == first and row.tags["detector"] == "dn2":
             shutil.rmtree(results.store.path(row.cell))
-    frame = {table.name: table.frame for table in summarise(Results(copy), "rood").tables}["rood_classes"]
+    frame = {table.name: table.frame for table in summarize(Results(copy), "rood").tables}["rood_classes"]
     assert list(frame)[-2:] == ["mean", "GS"]
     lines = frame[frame["setup"] == "U"].set_index("detector")
     assert np.isnan(lines.loc["dn2", [first, "mean"]].to_numpy(float)).all()
@@ -302,13 +302,13 @@ def test_several_seeds(tmp_path: Path) -> None:
     turned = [
         metrics.auroc(np.concatenate([part[""], part["flip"], part["rot90"]]), part["out"]) for part in (whole, other)
     ]
-    frame = summarise(written(tmp_path / "both", {"1": whole, "2": other}), "rood").tables[0].frame
+    frame = summarize(written(tmp_path / "both", {"1": whole, "2": other}), "rood").tables[0].frame
     (line,) = frame.to_dict("records")
     assert (line["seeds"], line["n_inliers"]) == (2, 20)
     assert line["U"] == pytest.approx(np.mean(plain))
     assert line["GS turned"] == pytest.approx(100 * (np.mean(turned) - np.mean(plain)))
     del other["rot90"]
-    frame = summarise(written(tmp_path / "part", {"1": whole, "2": other}), "rood").tables[0].frame
+    frame = summarize(written(tmp_path / "part", {"1": whole, "2": other}), "rood").tables[0].frame
     (line,) = frame.to_dict("records")
     assert line["U"] == pytest.approx(np.mean(plain))
     assert np.isnan(line["turned"])  # and not that of the first seed
@@ -324,7 +324,7 @@ def test_figures_are_of_the_first_seed(tmp_path: Path) -> None:
     """The second one's detector is the better, and its scores are others."""
     rng = np.random.default_rng(0)
     seeds = {"1": drawn(rng, 0.5), "2": drawn(rng, 3.0)}
-    figures: dict[str, Any] = {f.name: f for f in summarise(written(tmp_path, seeds), "rood").figures}
+    figures: dict[str, Any] = {f.name: f for f in summarize(written(tmp_path, seeds), "rood").figures}
     assert list(figures) == ["rood_bars_0", "rood_scatter_0", "rood_false_alarms"]
     first = seeds["1"]
     frame = figures["rood_bars_0"].panels["knn"].set_index("bar")
@@ -343,7 +343,7 @@ def test_of_every_outlier_set_the_best_detector_comes_first(tmp_path: Path) -> N
     rng = np.random.default_rng(0)
     apart = {"1 bad": 0.2, "1 best": 3.0, "1 good": 1.0}
     seeds = {who: drawn(rng, far, "out b", "out a") for who, far in apart.items()}
-    frame = summarise(written(tmp_path, seeds, setup="_set"), "rood").tables[0].frame
+    frame = summarize(written(tmp_path, seeds, setup="_set"), "rood").tables[0].frame
     assert frame["outliers"].tolist() == ["out b"] * 3 + ["out a"] * 3  # sets in the order of the study
     assert frame["detector"].tolist() == ["best", "good", "bad"] * 2
     assert not frame["_set"].isna().any()  # a setup's name, and no column of the table's own
@@ -352,12 +352,12 @@ def test_of_every_outlier_set_the_best_detector_comes_first(tmp_path: Path) -> N
 def test_the_images_of_a_line_are_counted_by_kind(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     found = {name: rng.standard_normal(20) for name in ("", "flip", "rot90")} | {"out": rng.standard_normal(7)}
-    (line,) = summarise(written(tmp_path, {"1": found}), "rood").tables[0].frame.to_dict("records")
+    (line,) = summarize(written(tmp_path, {"1": found}), "rood").tables[0].frame.to_dict("records")
     assert (line["n_inliers"], line["n_outliers"]) == (20, 7)
 
 
 def test_clean_scores_alone(tmp_path: Path) -> None:
-    summary = summarise(written(tmp_path, {"1": {"": np.zeros(3), "out": np.ones(3)}}), "rood")
+    summary = summarize(written(tmp_path, {"1": {"": np.zeros(3), "out": np.ones(3)}}), "rood")
     assert [table.name for table in summary.tables] == ["rood"]
     assert [figure.name for figure in summary.figures] == ["rood_bars_0"]
 
@@ -386,7 +386,7 @@ def test_categories_whose_outliers_are_their_defects(tmp_path: Path, monkeypatch
     totals = {entry.tags["setup"]: entry.cell.images.about.total for entry in plan(from_spec(study))}
     assert totals == {"": 60, "A": 30}  # nobody asks for shifted defects
     farout.run(study, tmp_path / "run")
-    found = {table.name: table.frame for table in summarise(Results(tmp_path / "run"), "rood").tables}
+    found = {table.name: table.frame for table in summarize(Results(tmp_path / "run"), "rood").tables}
     (line,) = found["rood"].to_dict("records")
     assert line["outliers"] == "defects, mean of 15"
     assert (line["n_inliers"], line["n_outliers"]) == (30, 30)
@@ -415,4 +415,4 @@ def test_nothing_yet(one_class: tuple[StudySpec, Path], tmp_path: Path) -> None:
     shutil.copytree(one_class[1], copy)
     shutil.rmtree(copy / "cells")
     (copy / "cells").mkdir()
-    assert summarise(Results(copy), "rood").tables == []
+    assert summarize(Results(copy), "rood").tables == []

@@ -77,9 +77,9 @@ def test_a_set_has_one_color_in_all_panels() -> None:
     """Also where a panel lacks some of the sets; only inliers are filled."""
     x = np.arange(5.0)
     canvas = drawn({"a": {"inliers": x, "late": x}, "b": {"inliers": x, "early": x, "late": x}})
-    grey, late, early = COLORS[:3]
-    assert [color(curve) for curve in steps(canvas, 0)] == [grey, late]
-    assert [color(curve) for curve in steps(canvas, 1)] == [grey, early, late]
+    gray, late, early = COLORS[:3]
+    assert [color(curve) for curve in steps(canvas, 0)] == [gray, late]
+    assert [color(curve) for curve in steps(canvas, 1)] == [gray, early, late]
     assert [curve.get_fill() for curve in steps(canvas, 1)] == [True, False, False]
     (legend,) = canvas.legends
     assert [text.get_text().strip() for text in legend.get_texts()] == ["inliers", "late", "early"]

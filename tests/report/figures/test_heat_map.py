@@ -99,7 +99,7 @@ def test_values_can_be_read_on_their_colors() -> None:
         assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_a_missing_value_is_grey_with_a_dark_dash() -> None:
+def test_a_missing_value_is_gray_with_a_dark_dash() -> None:
     _, (ax,), _ = drawn({"": pd.DataFrame([[np.nan]], ["x"], ["a"])})
     assert [(text.get_text(), text.get_color()) for text in ax.texts] == [("–", "black")]
     assert fills(ax) == ["#e3e6ea"]

@@ -169,12 +169,12 @@ def test_a_set_whose_writing_was_stopped_is_finished_by_the_next_call(
 
 def test_networks_that_do_not_suit_are_refused_before_the_work(network: farout.Network) -> None:
     pixels = np.zeros((3, 16, 16, 3), np.uint8)
-    three, labelled = farout.networks.create("lenet", 3, 16), farout.ImageSet.from_arrays(pixels, np.array([0, 1, 4]))
+    three, labeled = farout.networks.create("lenet", 3, 16), farout.ImageSet.from_arrays(pixels, np.array([0, 1, 4]))
 
     def reason(network: farout.Network, images: farout.ImageSet, attack: str) -> str | None:
         return cell(network, images, ATTACKS.create(attack)).unsuited()
 
-    assert "run from 0 to 4, and lenet has 4 classes" in str(reason(network, labelled, "fgsm"))
+    assert "run from 0 to 4, and lenet has 4 classes" in str(reason(network, labeled, "fgsm"))
     assert "have no labels" in str(reason(network, farout.ImageSet.from_arrays(pixels), "fgsm"))
     suiting = farout.ImageSet.from_arrays(pixels, np.array([0, 1, 2]))
     assert reason(three, suiting, "apgd_ce") is None

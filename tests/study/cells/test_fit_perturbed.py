@@ -189,7 +189,7 @@ def test_an_interrupted_run_gives_the_same_scores(
 )
 def test_what_may_not_be_learned_from(weights: str, options: dict[str, Any], words: str, tmp_path: Path) -> None:
     """Parts of one set are told apart, also where its images must be resized first."""
-    file = str(tmp_path / "grey.npz")
+    file = str(tmp_path / "gray.npz")
     np.savez(file, images=np.random.default_rng(0).integers(0, 256, (20, 20, 20), dtype=np.uint8))
     options = json.loads(json.dumps(options).replace("FILE", file))
     with pytest.raises(ValueError, match=words):

@@ -172,19 +172,19 @@ class Refusing(Executor):
     slots = 2
 
     def __init__(self, scheduler):
-        self.scheduler, self.tasks, self.cancelled = scheduler, [], set()
+        self.scheduler, self.tasks, self.canceled = scheduler, [], set()
 
     def submit(self, task):
         self.tasks.append(task)
 
     def wait(self):
-        if not self.cancelled:
+        if not self.canceled:
             self.scheduler.failed(self.tasks[0].number, "ValueError: no")
         else:
             self.scheduler.computed(self.tasks[1].number, {})  # it was too late to leave it out
 
     def cancel(self, numbers):
-        self.cancelled |= set(numbers)
+        self.canceled |= set(numbers)
 
     def close(self, stopped):
         pass
@@ -196,7 +196,7 @@ def test_chunks_of_work_that_has_failed_are_left_out(weights, whole, tmp_path):
     run = Scheduler([work], Store(tmp_path / "run"), torch.device("cpu"), listener, {need.id for need in work.requires})
     pool = Refusing(run)
     run.go(pool, pool)
-    assert pool.cancelled == {pool.tasks[1].number}
+    assert pool.canceled == {pool.tasks[1].number}
     assert run.failures == {work.id: "msp on lenet: ValueError: no"}
     assert listener.swept == work.total_cost
 

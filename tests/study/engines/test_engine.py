@@ -109,7 +109,7 @@ def test_what_a_thing_is_called_is_no_part_of_its_identity(weights, tmp_path):
     assert (outcome.done, outcome.reused) == ([], 5)
 
 
-@pytest.mark.parametrize("change", ["weights", "data", "parameter", "normaliser"])
+@pytest.mark.parametrize("change", ["weights", "data", "parameter", "normalizer"])
 def test_what_changes_scores_changes_the_identity(weights, tmp_path, change):
     other = tmp_path / "other.safetensors"
     save_weights(create("lenet", 4, 32, seed=4), other)
@@ -118,7 +118,7 @@ def test_what_changes_scores_changes_the_identity(weights, tmp_path, change):
         "weights": {**base, "weights": other},
         "data": {**base, "outliers": [{"name": "toy", "split": "test/ood_cls", "limit": 99}], "inliers": "toy"},
         "parameter": {**base, "detectors": [{"name": "ebo", "temperature": 2.0}]},
-        "normaliser": {**base, "networks": [{"name": "lenet", "weights": str(weights), "mean": [0.4], "std": [0.25]}]},
+        "normalizer": {**base, "networks": [{"name": "lenet", "weights": str(weights), "mean": [0.4], "std": [0.25]}]},
     }[change]
     plans = (plan(from_spec(spec(**kind))) for kind in (base, changed))
     before, after = ({entry.cell.id for entry in entries if isinstance(entry.cell, ScoreCell)} for entries in plans)
@@ -305,15 +305,15 @@ def test_closure_orders_requirements_first(weights):
 
 def test_files_that_changed_since_are_read_again(weights, tmp_path):
     def images(value: int) -> None:
-        np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), value, np.uint8))
+        np.savez(tmp_path / "gray.npz", images=np.full((20, 32, 32, 3), value, np.uint8))
 
-    study = spec(weights, ["mls"], outliers=[str(tmp_path / "grey.npz")])
+    study = spec(weights, ["mls"], outliers=[str(tmp_path / "gray.npz")])
     images(10)
     farout.run(study, tmp_path / "run")
-    before = scores(tmp_path / "run")["mls", "grey"]
+    before = scores(tmp_path / "run")["mls", "gray"]
     images(200)
     farout.run(study, tmp_path / "run")
-    assert not np.array_equal(scores(tmp_path / "run")["mls", "grey"], before)
+    assert not np.array_equal(scores(tmp_path / "run")["mls", "gray"], before)
 
 
 def test_training_and_test_images_must_differ(weights):
@@ -419,15 +419,15 @@ def test_inlier_splits_must_have_the_same_classes(tmp_path, monkeypatch):
 
 
 def test_files_that_change_between_plan_and_run_stop_it(weights, tmp_path):
-    np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), 10, np.uint8))
-    study = from_spec(spec(weights, ["mls"], outliers=[str(tmp_path / "grey.npz")]))
+    np.savez(tmp_path / "gray.npz", images=np.full((20, 32, 32, 3), 10, np.uint8))
+    study = from_spec(spec(weights, ["mls"], outliers=[str(tmp_path / "gray.npz")]))
     cells = [entry.cell for entry in plan(study)]
     engine.grouped(engine.closure(cells))  # from here on the plan knows the images
-    np.savez(tmp_path / "grey.npz", images=np.full((20, 32, 32, 3), 200, np.uint8))
+    np.savez(tmp_path / "gray.npz", images=np.full((20, 32, 32, 3), 200, np.uint8))
     forget_loaded()
     failed = engine.run(cells, Store(tmp_path / "run").open()).failed
     assert list(failed.values()) == [
-        "mls on lenet: RuntimeError: grey has changed since the run was planned; run again"
+        "mls on lenet: RuntimeError: gray has changed since the run was planned; run again"
     ]
 
 

@@ -25,7 +25,7 @@ class Shaping(PostHoc):
         return -head.logits(self.shaped(activations.features.double())).logsumexp(1)
 
 
-def _count(features: Tensor, percentile: float, who: str) -> int:
+def kept_count(features: Tensor, percentile: float, who: str) -> int:
     """Return the number of entries of a row above the percentile."""
     total = int(features.shape[1])
     count = total - round(total * percentile / 100)
@@ -34,7 +34,7 @@ def _count(features: Tensor, percentile: float, who: str) -> int:
     return count
 
 
-def _sharpening(features: Tensor, rest: Tensor) -> Tensor:
+def sharpening(features: Tensor, rest: Tensor) -> Tensor:
     """Return exp(Σf / Σ kept f), [B, 1]; 1 if Σ kept f is 0."""
     ratio = features.sum(1, keepdim=True) / torch.where(rest == 0, 1.0, rest)
     return torch.where(rest == 0, 0.0, ratio).exp()

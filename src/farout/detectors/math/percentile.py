@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-def _percentile(values: Tensor, percentile: float) -> Tensor:
+def percentile_of(values: Tensor, percentile: float) -> Tensor:
     """Return the percentile as numpy defines it; numpy's float32 indices are wrong beyond 2²⁴ values."""
     supported = values.dtype in (torch.float32, torch.float64)
     flat = (values if supported else values.float()).detach().cpu().flatten().numpy()  # numpy has no bfloat16

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from farout.checks import check_choice, check_percent
 from farout.core import Activations
-from farout.detectors.bases.shaping import Shaping, _count, _sharpening
+from farout.detectors.bases.shaping import Shaping, kept_count, sharpening
 from farout.detectors.catalog import register
 from farout.detectors.checks import Variant, check_variant
 
@@ -43,12 +43,12 @@ class ASH(Shaping):
         self.shaped(activations.features.double())
 
     def shaped(self, features: Tensor) -> Tensor:
-        kept = _largest(features, _count(features, self.percentile, self.name))
+        kept = _largest(features, kept_count(features, self.percentile, self.name))
         match self.kind or ("S" if self.variant == "paper" else "B"):
             case "P":
                 return features * kept
             case "S":
-                return features * kept * _sharpening(features, (features * kept).sum(1, keepdim=True))
+                return features * kept * sharpening(features, (features * kept).sum(1, keepdim=True))
             case _:
                 return kept * (features.sum(1, keepdim=True) / kept.sum(1, keepdim=True))
 

@@ -12,7 +12,7 @@ from farout.checks import check_percent
 from farout.core import Activations, Head, PostHoc, Split
 from farout.detectors.catalog import register
 from farout.detectors.checks import check_finite
-from farout.detectors.math.percentile import _percentile
+from farout.detectors.math.percentile import percentile_of
 
 
 @register
@@ -42,7 +42,7 @@ class DICE(PostHoc):
         weight, bias = activations.last_layer(self.name)
         mean = torch.stack([part.features.double().sum(0) for part in activations.chunks()]).sum(0) / len(activations)
         contributions = mean * weight.detach().double()
-        kept = contributions > _percentile(contributions, self.percentile)
+        kept = contributions > percentile_of(contributions, self.percentile)
         if not kept.any():
             raise ValueError(
                 f"dice: percentile={self.percentile:g} keeps none of {kept.numel()} weights, as the greatest "

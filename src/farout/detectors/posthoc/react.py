@@ -12,7 +12,7 @@ from farout.core import Activations, Split
 from farout.detectors.bases.shaping import Shaping
 from farout.detectors.catalog import register
 from farout.detectors.checks import check_finite
-from farout.detectors.math.percentile import _percentile
+from farout.detectors.math.percentile import percentile_of
 
 
 @register
@@ -33,7 +33,7 @@ class ReAct(Shaping):
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         check_finite(activations, self.name)
-        self.state = {"limit": _percentile(activations.features, self.percentile)}
+        self.state = {"limit": percentile_of(activations.features, self.percentile)}
         return self
 
     def shaped(self, features: Tensor) -> Tensor:

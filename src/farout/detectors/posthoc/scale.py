@@ -8,7 +8,7 @@ from torch import Tensor
 
 from farout.checks import check_percent
 from farout.core import Activations
-from farout.detectors.bases.shaping import Shaping, _count, _sharpening
+from farout.detectors.bases.shaping import Shaping, kept_count, sharpening
 from farout.detectors.catalog import register
 
 
@@ -37,5 +37,5 @@ class Scale(Shaping):
                 f"scale takes features that are not negative, as after a ReLU; got values down to "
                 f"{features.min():.4g}: it cannot be used on this network"
             )
-        largest = features.topk(_count(features, self.percentile, self.name), dim=1).values
-        return features * _sharpening(features, largest.sum(1, keepdim=True))
+        largest = features.topk(kept_count(features, self.percentile, self.name), dim=1).values
+        return features * sharpening(features, largest.sum(1, keepdim=True))

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
-
-import pandas as pd
-
-from farout import metrics
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.shared.best import SIGNIFICANT, best_first, marked, versus_best
-from farout.protocols.shared.columns import (
-    AUROC,
-    DETECTOR,
-    FPR_AT_95_ID_RECALL,
-    FPR_AT_95_OOD_RECALL,
-    N_INLIERS,
-    N_OUTLIERS,
-    NETWORK,
-    OUTLIERS,
-    SEED,
-)
-from farout.protocols.shared.networks import networks
-from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, scored, span
-from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of
+from farout.protocols.clean.tables import summarize
+from farout.protocols.shared.budgets import IMAGES
+from farout.protocols.shared.pairs import scored
+from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
-from farout.study.spec import Budget
 from farout.study.study import Study
-
-IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": None}
-"""Images per test set, at most."""
-RESAMPLES = 1000
-"""Bootstrap resamples per interval."""
-
-BOOTSTRAPPED: dict[Column, Callable[..., float]] = {
-    FPR_AT_95_ID_RECALL: metrics.fpr_at_95_id_recall,
-    FPR_AT_95_OOD_RECALL: metrics.fpr_at_95_ood_recall,
-    Column("aupr_out", INTERVAL, better="higher"): partial(metrics.aupr, positive="outlier"),
-    Column("aupr_in", INTERVAL, better="higher"): partial(metrics.aupr, positive="inlier"),
-    Column("detection_accuracy", INTERVAL, better="higher"): metrics.detection_accuracy,
-}
-P_VS_BEST = Column("p_vs_best", VALUE, powers=True)
 
 
 @PROTOCOLS.register("clean")
@@ -57,59 +24,5 @@ class Clean(Protocol):
         ]
 
     @classmethod
-    def summarise(cls, results: Results) -> Summary:
-        found = list(pairs(results, cls.name))
-        if not found:
-            return Summary("Clean evaluation")
-        scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
-        lines = [_line(pair, *both) for pair, both in zip(found, scores, strict=True)]
-        frame = frame_of(lines)
-        p_values, marks = versus_best(frame, scores)
-        details = _details([{**line, P_VS_BEST: p} for line, p in zip(lines, p_values, strict=True)], marks)
-        return Summary(
-            "Clean evaluation",
-            [_overview(frame, marks), *networks(results, cls.name, inlier_rows(found)), details],
-            [*densities(found, results.scores), failures(results, frame, found)],
-        )
-
-
-def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
-    """One detector and outlier set: every figure with its interval."""
-    line: dict[Column, Any] = {NETWORK: pair.network, SEED: pair.seed, DETECTOR: pair.detector}
-    line |= {OUTLIERS: pair.outliers, N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
-    bootstrapped = metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
-    return {**line, AUROC: metrics.auroc_interval(inliers, outliers), **bootstrapped}
-
-
-def _overview(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
-    """AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
-    value, low, high = (_wide(frame, name) for name in ("auroc", "auroc_low", "auroc_high"))
-    seeds = frame["seed"].nunique()
-    kind = VALUE if seeds > 1 else INTERVAL
-    columns = {str(name): Column(str(name), kind, of="outlier set", better="higher") for name in value}
-
-    def cell(who: Any, name: str) -> Any:
-        figures = tuple(part.at[who, name] for part in (value, low, high))
-        return figures[0] if seeds > 1 else figures
-
-    lines = best_first(value, columns, cell)
-    counts = f"{span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each set"
-    caption = f"{counts}; 1 is ideal, 0.5 is chance, below 0.5 outliers look more normal than inliers."
-    caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
-    shown = marked(frame, marks, lines, columns) if seeds == 1 else {}
-    return Table("clean_auroc", "AUROC by outlier set", caption, lines, shown)
-
-
-def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
-    """One line per detector, one column per outlier set."""
-    return frame.pivot_table(index=["network", "detector"], columns="outliers", values=values, sort=False)
-
-
-def _details(lines: Sequence[Line], marks: pd.Series[str]) -> Table:
-    caption = (
-        "Every figure with its 95 % interval (AUROC: DeLong; others: bootstrap). fpr_at_95_id_recall: share of "
-        "outliers accepted where 95 % of inliers are; fpr_at_95_ood_recall: share of inliers flagged where 95 % of "
-        "outliers are. p_vs_best: DeLong's paired test against the best detector of the same network and outlier "
-        f"set; from {SIGNIFICANT} on the two cannot be told apart on these images."
-    )
-    return Table("clean", "All figures", caption, lines, {AUROC: marks.tolist()})
+    def summarize(cls, results: Results) -> Summary:
+        return summarize(results, cls.name)

@@ -69,7 +69,7 @@ def has_maps(network: Network) -> bool:
     return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
 
 
-class Plan:
+class TrialPlan:
     """The cells of one trial."""
 
     def __init__(self, protocol: Evasion, trial: Trial, effort: Effort, most: int | None) -> None:

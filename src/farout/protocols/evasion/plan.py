@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 
 from farout.attacks import ATTACKS, Attack
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.clean.plan import IMAGES
-from farout.protocols.evasion.entries import EFFORT, Effort, Plan, has_maps
-from farout.protocols.evasion.tables import summarise
-from farout.protocols.shared.budgets import check_counts, cut, least
+from farout.protocols.evasion.entries import EFFORT, Effort, TrialPlan, has_maps
+from farout.protocols.evasion.tables import summarize
+from farout.protocols.shared.budgets import IMAGES, check_counts, cut, least
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
@@ -67,7 +66,7 @@ class Evasion(Protocol):
     def unsuited(self, study: Study) -> str | None:
         for trial in study.trials:
             images = trial.inliers.test.about
-            if self._on_classifiers and not images.labelled:
+            if self._on_classifiers and not images.labeled:
                 return f"it makes classifiers err, and the test images of {images.name} have no labels"
             for network in classifiers(chosen(trial, self.detectors)).values():
                 for attack in map(self.attacks.__getitem__, self._on_classifiers):
@@ -109,7 +108,7 @@ class Evasion(Protocol):
     def plan(self, study: Study) -> list[Entry]:
         check_chosen(self.detectors, study)
         effort = self.effort(study.budget)
-        entries = [e for t in study.trials for e in Plan(self, t, effort, IMAGES[study.budget]).entries()]
+        entries = [e for t in study.trials for e in TrialPlan(self, t, effort, IMAGES[study.budget]).entries()]
         if all(entry.tags["role"] == "inliers" for entry in entries):
             raise ValueError(
                 f"protocol evasion: there is nothing that {', '.join(self.attacks)} could attack: attacks on "
@@ -118,5 +117,5 @@ class Evasion(Protocol):
         return entries
 
     @classmethod
-    def summarise(cls, results: Results) -> Summary:
-        return summarise(results, cls.name)
+    def summarize(cls, results: Results) -> Summary:
+        return summarize(results, cls.name)

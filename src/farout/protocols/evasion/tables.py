@@ -38,7 +38,7 @@ SHIFTS = (Column("l2", INTERVAL), Column("ssim", INTERVAL))
 """How attention maps differ: medians with quartiles."""
 
 
-def summarise(results: Results, protocol: str) -> Summary:
+def summarize(results: Results, protocol: str) -> Summary:
     """What is there so far."""
     found = Evaded(results, protocol)
     detection = [line for test in found.tests() if not test.outlier_set for line in _detection(found, test)]

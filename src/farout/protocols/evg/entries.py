@@ -45,7 +45,7 @@ HALVINGS = 10
 """The l_inf attack halves its step so often on its way."""
 
 
-class _Plan:
+class TrialPlan:
     """The cells of one trial."""
 
     def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:

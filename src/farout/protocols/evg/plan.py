@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.evg.entries import EFFORT, Effort, _Plan
+from farout.protocols.evg.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evg.landscape import plane
-from farout.protocols.evg.tables import summarise
+from farout.protocols.evg.tables import summarize
 from farout.protocols.shared.budgets import check_counts, cut
 from farout.protocols.shared.named import Named, made
 from farout.protocols.shared.selection import check_chosen, check_labels
@@ -84,7 +84,7 @@ class Evg(Protocol):
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
         check_chosen(self.detectors, study)
-        return [entry for trial in study.trials for entry in _Plan(self, trial, effort).entries()]
+        return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort).entries()]
 
     def cuts(self, study: Study) -> list[str]:
         effort = self._effort(study.budget)
@@ -104,8 +104,8 @@ class Evg(Protocol):
         )  # fmt: skip
 
     @classmethod
-    def summarise(cls, results: Results) -> Summary:
-        return summarise(results, cls.name)
+    def summarize(cls, results: Results) -> Summary:
+        return summarize(results, cls.name)
 
     def _suited(self, variation: Variation, trial: Trial) -> Variation:
         """The variation for this trial's images, tried on one of each set."""

@@ -39,7 +39,7 @@ DROP, DROP_BY_SEARCH, DROP_BY_OUTLIERS = (
 )
 
 
-def summarise(results: Results, protocol: str) -> Summary:
+def summarize(results: Results, protocol: str) -> Summary:
     """Tables and figures of what was found so far."""
     reading = read(results, protocol)
     if not reading.known:

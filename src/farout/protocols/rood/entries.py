@@ -7,9 +7,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farout.core import Shift
-from farout.protocols.clean.plan import IMAGES
 from farout.protocols.rood.classes import one_class_names
-from farout.protocols.shared.budgets import least
+from farout.protocols.shared.budgets import IMAGES, least
 from farout.protocols.shared.selection import chosen
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
@@ -48,7 +47,7 @@ class Tested(NamedTuple):
     """The class's name; empty for all."""
 
 
-class _Plan:
+class TrialPlan:
     """The cells of one trial."""
 
     def __init__(self, protocol: Rood, trial: Trial, budget: Budget) -> None:

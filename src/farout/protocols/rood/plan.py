@@ -22,9 +22,9 @@ import numpy as np
 
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.rood.classes import no_one_class
-from farout.protocols.rood.entries import INLIERS, _Plan
+from farout.protocols.rood.entries import INLIERS, TrialPlan
 from farout.protocols.rood.setups import Setups, setups_from
-from farout.protocols.rood.tables import summarise
+from farout.protocols.rood.tables import summarize
 from farout.protocols.shared.budgets import check_counts, cut
 from farout.protocols.shared.selection import check_chosen, check_labels, chosen
 from farout.report.content import Summary
@@ -84,7 +84,7 @@ class Rood(Protocol):
             test = trial.inliers.test.preview()
             if test.labels is None or len(np.unique(test.labels)) < 2:
                 return f"one_class needs test images of at least two classes, {test.name} has none or one"
-            if trial.inliers.train is None or not trial.inliers.train.about.labelled:
+            if trial.inliers.train is None or not trial.inliers.train.about.labeled:
                 return "one_class fits detectors on single classes, and the inliers have no training split with labels"
         return None
 
@@ -110,8 +110,8 @@ class Rood(Protocol):
     def plan(self, study: Study) -> list[Entry]:
         for labels in (self.detectors, None if isinstance(self.one_class, bool) else self.one_class):
             check_chosen(labels, study)
-        return [entry for trial in study.trials for entry in _Plan(self, trial, study.budget).entries()]
+        return [entry for trial in study.trials for entry in TrialPlan(self, trial, study.budget).entries()]
 
     @classmethod
-    def summarise(cls, results: Results) -> Summary:
-        return summarise(results, cls.name)
+    def summarize(cls, results: Results) -> Summary:
+        return summarize(results, cls.name)

@@ -28,7 +28,7 @@ FLAGGED = Column("flagged", INTERVAL, better="lower")
 Lines = Sequence[tuple[Line, Measured]]
 
 
-def summarise(results: Results, protocol: str) -> Summary:
+def summarize(results: Results, protocol: str) -> Summary:
     """What is there so far."""
     lines = [(line, measured(line)) for line in read(results, protocol)]
     if not lines:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from farout.study.spec import Budget
+
+IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": None}
+"""Largest number of images of a test set."""
+
 
 def check_counts(**asked: int | None) -> None:
     """Raise where a count is neither None nor a positive integer."""

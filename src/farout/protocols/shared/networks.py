@@ -30,8 +30,8 @@ def classifiers(subjects: Iterable[Subject]) -> dict[str, NetworkSource]:
 
 
 def classified(protocol: str, seed: int, subjects: Sequence[Subject], images: ImageSource) -> Iterator[Entry]:
-    """The cells that give the networks' classes of labelled test images, where a pass is made over these anyway."""
-    if not images.about.labelled:
+    """The cells that give the networks' classes of labeled test images, where a pass is made over these anyway."""
+    if not images.about.labeled:
         return
     for label, network in classifiers(subject for subject in subjects if subject.shares).items():
         tags = {"role": CLASSIFIED, "network": label, "seed": str(seed), "detector": "", "outliers": ""}

@@ -54,7 +54,7 @@ def draw(figure: Bars) -> Figure:
     for place, (ax, frame) in enumerate(zip(axes, frames, strict=True)):
         ax.set(xlim=(0, 1), ylim=(tallest + 0.6, -0.6))
         ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-        _names(ax, frame, labelled=place % columns == 0 or not _alike(frame, frames[place - 1]))
+        _names(ax, frame, labeled=place % columns == 0 or not _alike(frame, frames[place - 1]))
         _bars(ax, frame, colors)
     for ax in axes[-columns:]:
         ax.set_xlabel(figure.label)
@@ -88,9 +88,9 @@ def _places(frame: pd.DataFrame) -> NDArray[np.float64]:
     return np.cumsum([0.0, *steps])[: len(groups)]
 
 
-def _names(ax: Axes, frame: pd.DataFrame, labelled: bool) -> None:
+def _names(ax: Axes, frame: pd.DataFrame, labeled: bool) -> None:
     names = _shortened(frame)
-    ax.set_yticks(_places(frame), names if labelled else [""] * len(names), fontsize=SIZE)
+    ax.set_yticks(_places(frame), names if labeled else [""] * len(names), fontsize=SIZE)
     ax.tick_params(axis="y", length=0)
 
 

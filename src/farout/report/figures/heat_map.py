@@ -34,7 +34,7 @@ class _Panel:
     title: str
     frame: pd.DataFrame
     left: float
-    labelled: bool
+    labeled: bool
 
     @property
     def right(self) -> float:
@@ -82,9 +82,9 @@ def _row(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[_Panel]:
     """Panels from left to right."""
     row: list[_Panel] = []
     for title, frame in panels:
-        labelled = not row or not frame.index.equals(row[-1].frame.index)
+        labeled = not row or not frame.index.equals(row[-1].frame.index)
         left = row[-1].right if row else 0
-        row.append(_Panel(title, frame, left + (max(_widest(frame.index), reach) + GAP if labelled else 0), labelled))
+        row.append(_Panel(title, frame, left + (max(_widest(frame.index), reach) + GAP if labeled else 0), labeled))
     return row
 
 
@@ -118,7 +118,7 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
     columns, rows = ([str(label) for label in axis] for axis in (panel.frame.columns, panel.frame.index))
     turned: dict[str, Any] = {"rotation": 45, "rotation_mode": "anchor", "ha": "right"} if slanted else {}
     ax.set_xticks(np.arange(len(columns)) + 0.5, columns, fontsize=8, **turned)
-    ax.set_yticks(np.arange(len(rows)) + 0.5, rows if panel.labelled else [""] * len(rows), fontsize=8)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows if panel.labeled else [""] * len(rows), fontsize=8)
     ax.tick_params(length=0, pad=3)
     ax.invert_yaxis()
     ax.set_title(panel.title, loc="left", fontsize=10)

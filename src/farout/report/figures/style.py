@@ -23,7 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import text_to_path
 
 COLORS = ("#8a8f98", "#0b6e99", "#d9480f", "#5f3dc4", "#2b8a3e", "#c2255c", "#e8a317", "#087f5b")
-"""Inliers in grey, then one color per set."""
+"""Inliers in gray, then one color per set."""
 DISTINCT = ("#5c6470", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """For many groups: a gray, then colors of Okabe and Ito 2008, which color-blind people can tell apart."""
 INK = "#1c2026"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farout.attacks.attack import Attack
 from farout.attacks.judging import Attacked, run_attack
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors.panel.table import Table
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource

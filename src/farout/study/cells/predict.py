@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.panel import Panel
 from farout.identity import digest

@@ -45,7 +45,7 @@ class Listener(Protocol):
         """A task ended its process or ran out of time while this cell was computed (empty: not known which)."""
 
     def skipped(self, number: int) -> None:
-        """A task was cancelled before it began."""
+        """A task was canceled before it began."""
 
     def slow(self, number: int, seconds: float, cell: str) -> None:
         """This cell has been at one chunk for so long."""

@@ -27,14 +27,14 @@ class InlineExecutor(Executor):
         self._listener, self._timeout = context.listener, context.timeout
         self._performer = Performer(context.store, context.device)
         self._tasks: deque[Task] = deque()
-        self._cancelled: set[int] = set()
+        self._canceled: set[int] = set()
 
     def submit(self, task: Task) -> None:
         self._tasks.append(task)
 
     def wait(self) -> None:
         task = self._tasks.popleft()
-        if task.number in self._cancelled:
+        if task.number in self._canceled:
             self._listener.skipped(task.number)
         else:
             self._perform(task)()
@@ -58,7 +58,7 @@ class InlineExecutor(Executor):
             return partial(tell.failed, number, formatted())
 
     def cancel(self, numbers: Collection[int]) -> None:
-        self._cancelled |= set(numbers)
+        self._canceled |= set(numbers)
 
     def close(self, stopped: bool) -> None:
         self._tasks.clear()

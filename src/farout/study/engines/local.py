@@ -143,7 +143,7 @@ class LocalExecutor(Executor):
             self._workers[self._workers.index(one)] = fresh = self._start()
         for order in waiting:
             fresh.give(order)
-            if order.number in one.cancelled:
+            if order.number in one.canceled:
                 fresh.cancel(order.number)
         if at is not None:
             why = one.sentence or f"WorkerDied: the process {ended(one.process.exitcode)}"
@@ -192,7 +192,7 @@ class _Worker:
     """One worker process and what it has been given."""
 
     def __init__(self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any) -> None:
-        self.note, self.orders, self.cancelled, self.sentence = note, deque[Order](), set[int](), ""
+        self.note, self.orders, self.canceled, self.sentence = note, deque[Order](), set[int](), ""
         self.at_work, self.served = False, False
         """Is it performing its first order? Has it ever begun one?"""
         self.began_at = self.heard_at = time.monotonic()
@@ -217,11 +217,11 @@ class _Worker:
         assert self.orders[0].number == number
         self.orders.popleft()
         self.at_work = False
-        self.cancelled.discard(number)
+        self.canceled.discard(number)
 
     def cancel(self, number: int) -> None:
         """Have an order left out, unless it has begun."""
-        self.cancelled.add(number)
+        self.canceled.add(number)
         self._outbox.put(number)
 
     @property

@@ -53,7 +53,7 @@ def work(connection: Connection, root: str, device: str, note: str, over: Any) -
 class _Worker:
     def __init__(self, connection: Connection, store: Store, device: torch.device, over: Any) -> None:
         self._connection, self._over, self._performer = connection, over, Performer(store, device)
-        self._sending, self._orders, self._cancelled = threading.Lock(), SimpleQueue[Order | None](), set[int]()
+        self._sending, self._orders, self._canceled = threading.Lock(), SimpleQueue[Order | None](), set[int]()
         logger = logging.getLogger("farout")
         logger.addHandler(_Forward(self._say))
         logger.propagate = False
@@ -64,7 +64,7 @@ class _Worker:
         with contextlib.suppress(EOFError, OSError):
             while (order := self._connection.recv()) is not None:
                 if isinstance(order, int):
-                    self._cancelled.add(order)
+                    self._canceled.add(order)
                 else:
                     self._orders.put(order)
         self._orders.put(None)
@@ -76,7 +76,7 @@ class _Worker:
     def serve(self) -> None:
         """Perform orders one after the other."""
         while (order := self._orders.get()) is not None:
-            if order.number in self._cancelled or self._over.value:
+            if order.number in self._canceled or self._over.value:
                 self._say("skipped", order.number)
                 continue
             self._say("began", order.number)

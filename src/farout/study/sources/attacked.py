@@ -14,8 +14,8 @@ from farout.core import ImageSet
 from farout.identity import digest
 from farout.study.cells.attack import IMAGES, JUDGED, AttackCell
 from farout.study.cells.cell import Cell
-from farout.study.pending import PendingSet
 from farout.study.sources.images import ImageSource
+from farout.study.sources.pending import PendingSet
 from farout.study.store import Store
 from farout.tensors import places
 

@@ -13,8 +13,8 @@ from farout.core import ImageSet
 from farout.identity import digest
 from farout.study.cells.cell import Cell
 from farout.study.cells.search import FOUND, SearchCell
-from farout.study.pending import PendingSet
 from farout.study.sources.images import ImageSource
+from farout.study.sources.pending import PendingSet
 from farout.study.store import Store
 from farout.tensors import places
 

@@ -31,7 +31,7 @@ class About(NamedTuple):
     total: int
     shape: tuple[int, int, int]
     classes: tuple[str, ...]
-    labelled: bool
+    labeled: bool
 
 
 class ImageSource(ABC):
@@ -76,11 +76,11 @@ class NamedImages(ImageSource):
     spec: DataSpec
 
     def preview(self) -> ImageSet:
-        return _load(self.spec.model_dump_json())
+        return load_cached(self.spec.model_dump_json())
 
 
 @lru_cache(maxsize=16)
-def _load(spec: str) -> ImageSet:
+def load_cached(spec: str) -> ImageSet:
     data = DataSpec.model_validate_json(spec)
     return load(data.name, data.split, limit=data.limit, **data.options)
 

@@ -13,12 +13,12 @@ from farout.study.spec import NetworkSpec
 if TYPE_CHECKING:
     from farout.study.cells.cell import Cell
     from farout.study.store import Store
-from farout.study.sources.images import _load
+from farout.study.sources.images import load_cached
 
 
 def forget_loaded() -> None:
     """Forget images and networks read before: files may have changed since. Called at the start of a study."""
-    _load.cache_clear()
+    load_cached.cache_clear()
     _stored.cache_clear()
 
 

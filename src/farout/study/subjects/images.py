@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.adapters.catalog import create
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.core import Detector
 from farout.identity import describe, digest
 from farout.scores import as_scores

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors.panel import provenance as tuned
 from farout.detectors.panel import supervision
 from farout.detectors.panel.panel import Panel
@@ -20,7 +20,7 @@ from farout.study.cells.cell import attempt
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import LiveNetwork, NetworkSource
 from farout.study.store import Store
-from farout.study.subjects.shared_pass import _loaded, shared_pass
+from farout.study.subjects.shared_pass import previews, shared_pass
 from farout.study.subjects.subject import Subject
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class PanelSubject(Subject):
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         told = []
         if record := self.panel.tuned.get(self.label):
-            told.append(tuned.note(self.label, record, inliers.preview(), _loaded(outliers)))
+            told.append(tuned.note(self.label, record, inliers.preview(), previews(outliers)))
         if learned := self.panel.learned.get(self.label):
-            told.append(supervision.note(self.label, learned, _loaded(outliers)))
+            told.append(supervision.note(self.label, learned, previews(outliers)))
         return told
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.detectors.panel import supervision
 from farout.detectors.panel.panel import Panel
 from farout.detectors.panel.provenance import ImagesRecord
@@ -21,7 +21,7 @@ from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import SPLIT
 from farout.study.store import Store
-from farout.study.subjects.shared_pass import _loaded, shared_pass
+from farout.study.subjects.shared_pass import previews, shared_pass
 from farout.study.subjects.subject import Subject
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class PostHocSubject(Subject):
             source = self.fit.train if split == "train" else self.fit.val
             if source is None:
                 raise ValueError(f"{self.label} must be fitted, and the inliers have no {split} split; {SPLIT}")
-            detector.check_fit(source.about.total, source.about.labelled)
+            detector.check_fit(source.about.total, source.about.labeled)
         for images in (self.fit.train, self.fit.val):
             if images is not None and not images.about.total:
                 raise ValueError(f"{self.label} is to be fitted, and there are no images of {images.about.name} for it")
@@ -79,7 +79,7 @@ class PostHocSubject(Subject):
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         if self.fit.learns_from is None:
             return []
-        return [supervision.note(self.label, ImagesRecord.of(self.fit.learns_from.preview()), _loaded(outliers))]
+        return [supervision.note(self.label, ImagesRecord.of(self.fit.learns_from.preview()), previews(outliers))]
 
     @property
     def classifier(self) -> NetworkSource | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from farout.study.subjects.subject import Ask, Score
 
 
-def _loaded(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
+def previews(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
     return {name: source.preview() for name, source in sources.items()}
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.attacks.victim import Target
+from farout.attacks.target import Target
 from farout.study.cells.cell import Cell
 from farout.study.cells.fit import Part
 from farout.study.sources.images import ImageSource

@@ -1,0 +1,156 @@
+"""Tables of `attributes`: AUROC and overlap by shifted attribute, on clean and on corrupted images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from farout import metrics
+from farout.protocols.attributes.figures import density_figures, heat_maps, overlap_histograms
+from farout.protocols.attributes.results import CONDITIONS, uncorrupted
+from farout.protocols.shared.best import best_first, marked, versus_best
+from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
+from farout.protocols.shared.networks import networks
+from farout.protocols.shared.pairs import OWN, Array, Pair, failures, inlier_rows, pairs, span
+from farout.report.content import (
+    LABEL,
+    VALUE,
+    Column,
+    Line,
+    Lines,
+    Summary,
+    Table,
+    frame_of,
+)
+from farout.study.results import Results, Row
+
+SUBJECT = ["network", "detector"]
+
+
+CONDITION = Column("condition", LABEL)
+
+
+OVERLAP = Column("overlap", VALUE, better="lower")
+
+
+MEDIANS = {
+    "auroc": (Column("auroc", VALUE, better="higher"), Column("auroc_mad", VALUE)),
+    "overlap": (Column("overlap", VALUE, better="lower"), Column("overlap_mad", VALUE)),
+}
+"""Columns of a median over seeds, and of the median absolute deviation from it."""
+
+
+def summarize(results: Results, protocol: str) -> Summary:
+    """Return tables and figures of what is stored."""
+    found = list(pairs(results, protocol))
+    if not found:
+        return Summary("Attributes")
+    lines = [line for pair in found for line in _lines(results, pair)]
+    frame = frame_of(lines)
+    medians = _over_seeds(frame)
+    middle = frame_of(medians)
+    clean = frame[frame["condition"] == CONDITIONS[0]].reset_index(drop=True)
+    first = [pair for pair in found if pair.seed == found[0].seed]
+    return Summary(
+        "Attributes",
+        [
+            _overview(middle, clean, _marks(results, found, clean)),
+            *networks(results, protocol, inlier_rows(found)),
+            *_medians(medians),
+            _details(lines),
+        ],
+        [
+            *heat_maps(middle),
+            *(figure for condition in CONDITIONS for figure in density_figures(results, first, condition)),
+            overlap_histograms(frame),
+            failures(results, clean, found),
+        ],
+    )
+
+
+def _lines(results: Results, pair: Pair) -> list[Line]:
+    """AUROC with its interval, and the overlap, of one detector under one scenario: clean and corrupted."""
+    scores = [results.scores(row) for row in (pair.inlier_row, pair.outlier_row)]
+    clean = [uncorrupted(results, row) for row in (pair.inlier_row, pair.outlier_row)]
+    lines: list[Line] = []
+    for condition in CONDITIONS:
+        wanted = condition == CONDITIONS[0]
+        inliers, outliers = (values[mask == wanted] for values, mask in zip(scores, clean, strict=True))
+        lines.append({**_tags(pair), CONDITION: condition, **_figures(inliers, outliers)})
+    return lines
+
+
+def _tags(pair: Pair) -> Line:
+    return {NETWORK: pair.network or OWN, SEED: pair.seed, DETECTOR: pair.detector, OUTLIERS: pair.outliers}
+
+
+def _figures(inliers: Array, outliers: Array) -> Line:
+    counts = {N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
+    if not len(inliers) or not len(outliers):  # a small limit may leave no corrupted images
+        return {**counts, AUROC: (np.nan, np.nan, np.nan), OVERLAP: np.nan}
+    interval = metrics.auroc_interval(inliers, outliers)
+    return {**counts, AUROC: interval, OVERLAP: metrics.overlap(inliers, outliers)}
+
+
+def _over_seeds(frame: pd.DataFrame) -> list[Line]:
+    """Median over seeds, and the median absolute deviation from it."""
+    lines: list[Line] = []
+    for key, group in frame.groupby([*SUBJECT, "condition", "outliers"], sort=False):
+        line: dict[Column, Any] = dict(zip((NETWORK, DETECTOR, CONDITION, OUTLIERS), key, strict=True))
+        for figure, (median, deviation) in MEDIANS.items():
+            middle = group[figure].median()
+            line |= {median: middle, deviation: (group[figure] - middle).abs().median()}
+        lines.append({**line, SEEDS: len(group)})
+    return lines
+
+
+def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.Series[str]:
+    """Which lines of uncorrupted images are the best of their scenario."""
+
+    def scores(row: Row) -> Array:
+        return results.scores(row)[uncorrupted(results, row)]
+
+    return versus_best(clean, [(scores(pair.inlier_row), scores(pair.outlier_row)) for pair in found])[1]
+
+
+def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) -> Table:
+    """AUROC by detector and scenario on uncorrupted images, best first; `every`: those of every seed."""
+    clean = middle[middle["condition"] == CONDITIONS[0]]
+    scenarios = list(dict.fromkeys(middle["outliers"]))
+    wide = clean.pivot(index=SUBJECT, columns="outliers", values="auroc")
+    wide = wide.reindex(index=pd.MultiIndex.from_frame(clean[SUBJECT].drop_duplicates()), columns=scenarios)
+    seeds = int(middle["seeds"].max())
+    columns = {name: Column(name, VALUE, of="scenario", better="higher") for name in scenarios}
+    lines = best_first(wide, columns, lambda who, name: wide.at[who, name])
+    shown = marked(every, marks, lines, columns) if seeds == 1 else {}
+    caption = (
+        f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "
+        f"outliers{f', median over {seeds} seeds' if seeds > 1 else ''}; 1 is ideal, 0.5 is chance, below 0.5 images "
+    )
+    caption += "with the shifted attribute look more normal than inliers. Intervals: see all figures."
+    if any("rotation" in scenario for scenario in scenarios):
+        caption += (
+            " Rotation: solids and letters turn further than inliers; flat shapes, which take all angles, do not."
+        )
+    return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, lines, shown)
+
+
+def _medians(lines: Lines) -> list[Table]:
+    if max(line[SEEDS] for line in lines) == 1:
+        return []
+    caption = (
+        "Median over seeds and, as _mad, the median absolute deviation from it. Overlap: the area that the smoothed "
+        "densities of inlier and outlier scores share; 1 means that the two look alike."
+    )
+    return [Table("attributes_median", "Median over seeds", caption, lines)]
+
+
+def _details(lines: Lines) -> Table:
+    caption = (
+        "Every seed by itself. AUROC with its 95 % interval (DeLong). Overlap: the area that the smoothed densities of "
+        "inlier and outlier scores share; 1 means that the two look alike."
+    )
+    return Table("attributes", "All figures", caption, lines)
