@@ -36,12 +36,12 @@ def _registered_by_a_test() -> Iterator[None]:
 def _restored_registries() -> Iterator[None]:
     """Forget at the end what is registered inside, and the plugins that did it, so that they are imported again."""
     registries = [registry_of(kind) for kind in KINDS]
-    before, named = [dict(registry._makers) for registry in registries], dict(plugins._named)
+    before, named = [dict(registry._makers) for registry in registries], dict(plugins._loaded)
     yield
     for registry, makers in zip(registries, before, strict=True):
         registry._makers = makers
-    for path in plugins._named.keys() - named.keys():
-        module = plugins._named.pop(path)
+    for path in plugins._loaded.keys() - named.keys():
+        module = plugins._loaded.pop(path)
         for name in [name for name, loaded in sys.modules.items() if loaded is module]:
             del sys.modules[name]
 
