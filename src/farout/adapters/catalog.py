@@ -1,13 +1,12 @@
-"""Registry of the adapters, and the lookup that turns a study's name into a detector."""
+"""Registry of the adapters, and the sign convention of external scores."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from farout import aliases
 from farout.core import Detector, PostHoc
-from farout.detectors.catalog import catalog
-from farout.registry import Registry, UnknownName, unknown
+from farout.registry import Registry
 
 ADAPTERS: Registry[PostHoc | Detector] = Registry("adapter", (Detector, PostHoc), aliases.ADAPTERS)
 """Registry of classes that adapt an external detector."""
@@ -15,23 +14,6 @@ adapter = ADAPTERS.add
 
 Larger = Literal["outlying", "inlying"]
 """Meaning of a larger score of an external detector."""
-
-
-def home(name: str) -> Registry[PostHoc | Detector]:
-    """Return the registry that has this name: the detectors, else the adapters; an error suggests names of both."""
-    try:
-        catalog[name]
-    except UnknownName:
-        if name not in ADAPTERS:
-            others = {**aliases.ADAPTERS, **aliases.DETECTORS}
-            raise unknown("detector", name, [*catalog.names(), *ADAPTERS.names()], others) from None
-        return ADAPTERS
-    return catalog
-
-
-def create(name: str, /, **params: Any) -> PostHoc | Detector:
-    """Build the detector, else the adapter, of this name."""
-    return home(name).create(name, **params)
 
 
 def sign_of(larger: str) -> int:

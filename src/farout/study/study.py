@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from farout.adapters.catalog import create
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
+from farout.detectors.catalog import create_any
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
@@ -248,7 +248,7 @@ def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
         with own_by_plugin():
-            return create(item.name, **item.params)
+            return create_any(item.name, **item.params)
     except UnknownName:
         raise
     except (ImportError, TypeError, ValueError) as error:

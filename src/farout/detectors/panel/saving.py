@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from farout.core import PostHoc
+from farout.detectors.catalog import create_any, registry_with
 from farout.detectors.panel.provenance import ImagesRecord, Tuned
 from farout.identity import digest_arrays
 from farout.networks.weights import write_tensors
@@ -114,13 +115,11 @@ def name_damaged_file(path: str | Path) -> Iterator[None]:
 
 def build_detector(spec: dict[str, Any]) -> PostHoc:
     """Build the unfitted post-hoc detector of this identity; refuse any other class that a file may name."""
-    from farout.adapters import catalog  # adapters import detectors, not the reverse
-
     name = spec["name"]
-    maker = catalog.home(name)[name]
-    if not (isinstance(maker, type) and issubclass(maker, PostHoc)):
+    builder = registry_with(name)[name]
+    if not (isinstance(builder, type) and issubclass(builder, PostHoc)):
         raise ValueError(f"a saved panel holds post-hoc detectors only, got {name!r}")
-    detector = catalog.create(name, **spec["params"])
+    detector = create_any(name, **spec["params"])
     assert isinstance(detector, PostHoc)
     return detector
 

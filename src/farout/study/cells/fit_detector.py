@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from farout.adapters.catalog import create
 from farout.core import Detector
+from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import CHECK_IMAGES, NotSerializable, accepted_arguments, capture, fit, restore
 from farout.identity import Json, describe
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
@@ -61,7 +61,7 @@ class DetectorFitCell(Cell):
 
     def make(self) -> Detector:
         """The detector, not fitted."""
-        detector = create(self.spec.name, **self.spec.params)
+        detector = create_any(self.spec.name, **self.spec.params)
         assert isinstance(detector, Detector)
         return detector
 

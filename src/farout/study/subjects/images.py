@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.adapters.catalog import create
 from farout.attacks.target import Target
 from farout.core import Detector
+from farout.detectors.catalog import create_any
 from farout.identity import describe, digest
 from farout.scores import as_scores
 from farout.study.cells.cell import Cell
@@ -83,7 +83,7 @@ class ImageSubject(Subject):
         """The detector, not fitted."""
         if isinstance(self.source, Detector):
             return self.source
-        detector = create(self.source.name, **self.source.params)
+        detector = create_any(self.source.name, **self.source.params)
         assert isinstance(detector, Detector)
         return detector
 
