@@ -11,7 +11,7 @@ classifier.py  the task of a classifier
 
 from farout.training.classifier import Classifier, History, train
 from farout.training.history import StageHistory
-from farout.training.loop import fit
+from farout.training.loop import fit, resumable
 from farout.training.recipe import Recipe
 from farout.training.schedules import ramp
 from farout.training.task import Batch, Context, Player, Position, Stage, Stream, Task
@@ -30,5 +30,6 @@ __all__ = [
     "Task",
     "fit",
     "ramp",
+    "resumable",
     "train",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,10 +54,13 @@ def load(path: Path, identity: str) -> Checkpoint | None:
             if not isinstance(header, dict) or header.get("identity") != identity:
                 return None
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        found = Checkpoint(header.get("position") or {}, tensors)
+        if header.get("content") == _content(found):
+            return found
     except (SafetensorError, KeyError, ValueError):
-        return None
-    found = Checkpoint(header.get("position") or {}, tensors)
-    return found if header.get("content") == _content(found) else None
+        pass
+    logging.getLogger("farout").warning(f"the checkpoint {path} is damaged; the training starts again")
+    return None
 
 
 def _content(state: Checkpoint) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -15,6 +17,7 @@ from farout.identity import Json, digest, digest_module
 from farout.networks.base import seeded
 from farout.networks.network import Network
 from farout.processes import torch_threads
+from farout.progress import task as show
 from farout.training import checkpoint as checkpoints
 from farout.training.history import StageHistory
 from farout.training.recipe import Recipe
@@ -35,6 +38,29 @@ Progress = Callable[[int, int, str], None]
 """`progress(done_images, total_images, message)`, called after steps and epochs."""
 
 
+class _Surroundings(NamedTuple):
+    """Defaults of trainings inside `resumable`."""
+
+    folder: Path
+    progress: Progress
+
+
+_surroundings: ContextVar[_Surroundings | None] = ContextVar("surroundings", default=None)
+
+
+@contextmanager
+def resumable(folder: Path, progress: Progress) -> Iterator[None]:
+    """Give every `fit` in the block a checkpoint in this folder and a progress callback, where the caller gives none.
+
+    A study puts it around a detector's `fit`, so that a killed training continues without the detector's help.
+    """
+    token = _surroundings.set(_Surroundings(folder, progress))
+    try:
+        yield
+    finally:
+        _surroundings.reset(token)
+
+
 def fit(
     task: Task,
     images: ImageSet,
@@ -49,7 +75,8 @@ def fit(
     checkpoint: file that the state is written to every minute and, where that costs little, after every epoch. The
         same call on the same task then goes on from there and ends, on the same kind of machine, in the same weights
         bit for bit. A checkpoint of another call is overwritten.
-    progress: what it raises ends the training, as Ctrl-C does, after a last checkpoint.
+    progress: what it raises ends the training, as Ctrl-C does, after a last checkpoint. Without it, a terminal shows a
+        bar.
     A call that fails or is interrupted leaves the task in the state it was in.
     """
     device = torch.device(device)
@@ -60,7 +87,13 @@ def fit(
     try:
         with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device):
             run = _Run(task, images, recipe, device, Path(checkpoint) if checkpoint is not None else None)
-            return run.go(progress)
+            if (around := _surroundings.get()) is not None:
+                run.file = run.file or around.folder / f"{run.identity}.safetensors"
+                progress = progress or around.progress
+            if progress is not None:
+                return run.go(progress)
+            with show(f"train {type(task).__name__}", run.total) as count:
+                return run.go(_Counter(count))
     except BaseException:
         put(tensors, given)
         task.load_state(state)
@@ -70,6 +103,17 @@ def fit(
             one.requires_grad_(True).grad = None
         for module in task.modules.values():
             module.eval()
+
+
+class _Counter:
+    """Progress callback that counts the images since the last call."""
+
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self.count, self.reported = count, 0
+
+    def __call__(self, done: int, total: int, message: str) -> None:
+        self.count(done - self.reported)
+        self.reported = done
 
 
 class _Run:
@@ -86,7 +130,7 @@ class _Run:
         self.cost = 0.0
         """Seconds that the last checkpoint has taken."""
 
-    def go(self, progress: Progress | None) -> list[StageHistory]:
+    def go(self, progress: Progress) -> list[StageHistory]:
         """Train what is left."""
         found = checkpoints.load(self.file, self.identity) if self.file else None
         if found is not None:
@@ -105,7 +149,7 @@ class _Run:
         """Images of the stages that are finished."""
         return sum(plan.total for plan in self.plans[: len(self.finished)])
 
-    def _train(self, stage: StageRun, progress: Progress | None) -> None:
+    def _train(self, stage: StageRun, progress: Progress) -> None:
         """Train one stage; whatever ends it between two steps, a checkpoint is written."""
 
         def pulse(ended: bool) -> None:
@@ -113,8 +157,7 @@ class _Run:
             if ended or self.device.type == "cpu" or now - self.reported_at > REPORT_SECONDS:
                 self.reported_at = now
                 self._read_losses(stage)
-                if progress is not None:
-                    progress(self.before + stage.done, self.total, stage.message(ended))
+                progress(self.before + stage.done, self.total, stage.message(ended))
             wait = min(CHEAP * self.cost, CHECKPOINT_SECONDS) if ended else CHECKPOINT_SECONDS
             if stage.over or now - self.saved_at > wait:
                 self._save(stage)

@@ -17,9 +17,11 @@ from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import CHECK_IMAGES, NotSerializable, accepted_arguments, capture, fit, restore
 from farout.identity import Json, describe
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.train import TrainingProgress
 from farout.study.sources.images import ImageSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store, array_file
+from farout.training import resumable
 
 STATE = "state.safetensors"
 WHY = "why"
@@ -138,18 +140,19 @@ class DetectorFitWork(Work):
         return [Chunk("fit", 0, self.roles["fit"])]
 
     def prepare(self, store: Store, device: torch.device) -> Job:
-        return DetectorFitJob(self.cells[0], store)
+        return DetectorFitJob(self.cells[0], store, self.id)
 
 
 class DetectorFitJob(SingleJob[DetectorFitCell]):
     """Fits, and takes the state out."""
 
-    def __init__(self, cell: DetectorFitCell, store: Store) -> None:
-        self.cell, self.store = cell, store
+    def __init__(self, cell: DetectorFitCell, store: Store, work: str) -> None:
+        self.cell, self.store, self.work = cell, store, work
         self.results: Arrays = {}
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
-        detector, images = self.cell.fit(self.store)
+        with resumable(self.store.scratch(self.work), TrainingProgress(chunk.stop, progress)):
+            detector, images = self.cell.fit(self.store)
         try:
             return capture(detector, self.cell.make, images)
         except NotSerializable as error:

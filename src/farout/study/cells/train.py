@@ -114,7 +114,7 @@ class TrainJob(SingleJob[TrainingCell]):
             self.cell.recipe,
             device=self.device,
             checkpoint=self.checkpoint,
-            progress=_Reporter(chunk.stop, progress),
+            progress=TrainingProgress(chunk.stop, progress),
         )
         facts = {name: np.array(value) for name, value in self.cell.facts(histories).items()}
         return facts | {f"{WEIGHT}{name}": tensor.cpu().numpy() for name, tensor in task.weights().items()}
@@ -135,8 +135,8 @@ class TrainJob(SingleJob[TrainingCell]):
         return Record(facts, {WEIGHTS: lambda path: write_tensors(path, weights, {"format": "pt"})})
 
 
-class _Reporter:
-    """Progress of a training in images of its chunk, not too often."""
+class TrainingProgress:
+    """Progress of one or more trainings in images of their chunk, not too often."""
 
     def __init__(self, whole: int, progress: Progress) -> None:
         self.whole, self.progress, self.told, self.at = whole, progress, 0, 0.0
@@ -144,7 +144,7 @@ class _Reporter:
     def __call__(self, done: int, total: int, message: str) -> None:
         now = time.monotonic()
         if now - self.at >= REPORT_SECONDS or done == total:
-            self.at, images = now, done * self.whole // total
+            self.at, images = now, max(self.told, done * self.whole // total)
             self.progress(images - self.told)
             self.told = images
 
