@@ -14,7 +14,7 @@ import farout
 HOMES = {
     "Activations": "farout.core",
     "Attack": "farout.attacks.attack",
-    "Attacked": "farout.attacks.attacking",
+    "Attacked": "farout.attacks.judging",
     "Detector": "farout.core",
     "Found": "farout.api.worst_case",
     "ImageSet": "farout.core",
@@ -26,7 +26,7 @@ HOMES = {
     "Result": "farout.api.run",
     "Shift": "farout.core",
     "Variation": "farout.variations.variation",
-    "attack": "farout.attacks.attacking",
+    "attack": "farout.api.attack",
     "check": "farout.api.check",
     "load": "farout.data",
     "register": "farout.registry",

@@ -250,9 +250,7 @@ def test_an_unfitted_panel_without_anything_to_fit_on(panel: farout.Panel) -> No
         ((Bright(), INLIERS, "gone/odd.npz"), FileNotFoundError, "no file or folder .*odd.npz"),
         ((Bright(), INLIERS, [FAR, FAR]), ValueError, "two outlier sets are called far; give each its own name"),
         ((Bright(), INLIERS, [pictures(0, 9, "noise"), "noise"]), ValueError, "two outlier sets are called noise"),
-        ((Bright(), INLIERS, pictures(0, 9, "")), ValueError, "an outlier set cannot be called ''"),
-        ((Bright(), INLIERS, pictures(0, 9, "mean")), ValueError, "an outlier set cannot be called 'mean'"),
-        ((Bright(), INLIERS, pictures(0, 9, "detector")), ValueError, "an outlier set cannot be called 'detector'"),
+        ((Bright(), INLIERS, pictures(0, 9, "")), ValueError, "an outlier set needs a name, got an empty one"),
     ],
 )
 def test_what_cannot_be_stressed_is_said_before_anything_is_scored(

@@ -67,7 +67,7 @@ WRONG: list[tuple[str, Any, str]] = [
     *[("protocols", [{"name": "rood", "frost_dir": value}], "frost_dir|frost") for value in (3, "none", [])],
     *[("validation_outliers", value, "validation_outliers") for value in (3, "", "none", [], {}, "noise")],
     ("none", 1, "unknown key in study: 'none'"),
-    ("networks.0", {**TRAINED, "weights": "x.pt"}, "exactly one of weights, pretrained or train"),
+    ("networks.0", {**TRAINED, "weights": "x.pt"}, "no weights at"),
     *[("networks.0", {"name": "lenet", "train": value}, "networks.0.train") for value in (3, "x", [], {"none": 1})],
 ]  # fmt: skip
 TRAINING: list[tuple[str, Any]] = [

@@ -152,7 +152,7 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
     [
         ("detectors", "msp", "Maximum softmax probability"),
         ("networks", "lenet", ""),
-        ("datasets", "toy", "Images of one shape of random color"),
+        ("datasets", "toy", "Rendered images of one shape of random color"),
         ("protocols", "clean", "Every detector scores the inlier test images"),
         ("variations", "affine", "Rotation, translation, scale and shear"),
         ("searches", "mh", "Metropolis–Hastings sampler of p(z)"),
@@ -458,7 +458,7 @@ def test_ctrl_c_says_how_to_go_on(command: Any, study: Path, monkeypatch: pytest
     def stop(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("farout.study.engines.run.run", stop)
+    monkeypatch.setattr("farout.api.run.compute", stop)
     answer = command("run", "small.yaml", "--workers", "0")
     assert (answer.code, answer.out) == (130, "")
     assert answer.err == "stopped; finished results are kept, the same command resumes from there\n"

@@ -88,7 +88,7 @@ LOGITS = ["msp", "mls", "ebo", "odin", "temp_scaling", "klm", "vim", "react", "g
 
 @pytest.mark.parametrize("name", LOGITS)
 def test_detectors_of_logits_refuse_it(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name} reads logits, and this network gives features alone.*dn2"):
+    with pytest.raises(ValueError, match=rf"{name} reads logits, and this network has features only.*dn2"):
         Panel(tower(), ["dn2", name])
 
 
@@ -169,7 +169,7 @@ def test_pretrained_weights_of_other_classes_give_their_features_alone(name: str
         found = network(images(3, side=32), needs=("means",))
     torch.testing.assert_close(found.features, expected, rtol=1e-4, atol=1e-5)
     assert list(found.means) == ["act1", "layer1", "layer2", "layer3", "layer4"]
-    with pytest.raises(ValueError, match="msp reads logits, and this network gives features alone"):
+    with pytest.raises(ValueError, match="msp reads logits, and this network has features only"):
         Panel(network, ["msp"])
 
 

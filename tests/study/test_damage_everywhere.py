@@ -13,6 +13,7 @@ import pytest
 
 import farout
 from farout.files import files_in
+from farout.progress import Event
 from farout.protocols import plan
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.cell import Cell
@@ -122,11 +123,8 @@ class Interrupting:
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def total(self, images: int) -> None:
-        pass
-
-    def advance(self, images: int, title: str) -> None:
-        self.left -= images
+    def __call__(self, event: Event) -> None:
+        self.left -= event.done
         if self.left <= 0:
             self.left = 10**9
             signal.raise_signal(signal.SIGINT)
@@ -137,7 +135,7 @@ def interrupted(run: Path, cells: list[Cell], kind: type[Cell]) -> Iterator[Path
     cell = next(cell for cell in cells if isinstance(cell, kind))
     shutil.rmtree(run / "cells" / cell.id)
     with pytest.raises(KeyboardInterrupt):
-        engine.run(cells, Store(run), watcher=Interrupting(cell.work([cell]).total_cost * 19 // 20))
+        engine.run(cells, Store(run), progress=Interrupting(cell.work([cell]).total_cost * 19 // 20))
     yield from files_in(run / "partial")
 
 

@@ -373,7 +373,7 @@ def test_the_realistic_studies_plan_what_the_paper_did(
     """With stand-ins for images and networks, which would be fetched; pairs: of networks and detectors."""
     from farout.data.catalog import DATASETS
     from farout.protocols import cuts, plan
-    from farout.study import sources
+    from farout.study.sources import networks as sources
     from farout.study.study import from_spec
 
     monkeypatch.setitem(DATASETS._makers, data, maker)

@@ -17,9 +17,9 @@ from farout.detectors import KNN, MSP
 from farout.networks import timm_bridge
 from farout.protocols import check, plan
 from farout.registry import UnknownName
-from farout.study import sources
 from farout.study.cells.fit import FitCell
 from farout.study.cells.train import TrainCell, TrainedNetwork
+from farout.study.sources import networks as sources
 from farout.study.sources.networks import StoredNetwork
 from farout.study.spec import ProtocolSpec, StudySpec
 from farout.study.study import Study, from_spec
@@ -209,7 +209,7 @@ def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp
         ),
         ({"outliers": ["noise", "noise"]}, "two outlier sets are called 'noise'; give each a label:"),
         ({"detectors": ["msp", {"name": "mls", "label": "msp"}]}, "two detectors on 'lenet' are called 'msp'"),
-        ({"detectors": ["knn", "knn"]}, "names knn twice"),
+        ({"detectors": ["knn", "knn"]}, "has knn twice"),
         (
             {"networks": [{"name": "lenet", "train": {}}], "inliers": {"train": "noise:test", "test": SMALL["test"]}},
             "network 'lenet' is to be trained, and the images of noise have no labels",

@@ -22,7 +22,7 @@ from farout.protocols import plan
 from farout.study.cells.cell import Chunk
 from farout.study.cells.train import TrainCell, TrainWork
 from farout.study.engines import local, worker
-from farout.study.engines.executor import Task
+from farout.study.engines.executor import Context, Task
 from farout.study.engines.run import closure, grouped
 from farout.study.sources.images import LiveImages
 from farout.study.spec import NetworkSpec, StudySpec
@@ -164,7 +164,7 @@ def test_nothing_waits_behind_a_training_while_a_worker_is_idle(
     monkeypatch.setattr(local.LocalExecutor, "close", lambda *_: None)
     skipped: list[int] = []
     listener = SimpleNamespace(skipped=skipped.append)
-    pool = local.LocalExecutor(listener, Store(tmp_path), torch.device("cpu"), tmp_path, 2, (), None)
+    pool = local.LocalExecutor(Context(listener, Store(tmp_path), torch.device("cpu"), tmp_path, workers=2))
     first, second = pool._workers
     chunk = Chunk("train", 0, 1)
     for number, limited in enumerate([False, True, True, False, True, False]):

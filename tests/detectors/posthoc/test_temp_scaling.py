@@ -167,7 +167,7 @@ def test_a_masked_class_counts_for_nothing() -> None:
     logits, labels = validation(300, 4)
     masked = torch.cat([logits, torch.full((300, 1), -torch.inf)], 1)
     assert temperature(masked, labels) == pytest.approx(temperature(logits, labels), rel=1e-9)
-    with pytest.raises(ValueError, match="temp_scaling: some images are of a class that the network rules out"):
+    with pytest.raises(ValueError, match="temp_scaling: some labels are classes that the network masks"):
         temperature(masked, torch.full((300,), 4))
 
 

@@ -166,7 +166,7 @@ def test_wrong_settings(settings, message):
 
 
 def test_images_that_a_variation_cannot_vary(weights):
-    with pytest.raises(ValueError, match=r"protocol evg: .*(drawn|SHAPES)"):
+    with pytest.raises(ValueError, match=r"protocol evg: .*(rendered|SHAPES)"):
         plan(study(weights, variations=["attributes"]))
 
 
