@@ -316,7 +316,7 @@ def test_a_variation_that_cannot_travel_stays_here(weights, monkeypatch):
 PLUGIN = """
 import time
 import farout
-from farout.study import searching
+from farout.study.cells import search as searching
 
 searching.KEEP_SECONDS = 0.05
 
