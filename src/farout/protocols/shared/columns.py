@@ -1,4 +1,4 @@
-"""Columns that the tables of several protocols have, and the detector that a line of a table is about."""
+"""Columns that the tables of several protocols share, and the key of the detector that a line is about."""
 
 from __future__ import annotations
 
