@@ -126,7 +126,7 @@ def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) 
     wide = wide.reindex(index=pd.MultiIndex.from_frame(clean[SUBJECT].drop_duplicates()), columns=scenarios)
     seeds = int(middle["seeds"].max())
     columns = {name: Column(name, VALUE, of="scenario", better="higher") for name in scenarios}
-    lines = best_first(wide, columns, lambda who, name: wide.at[who, name])
+    lines = best_first(wide, columns, lambda key, name: wide.at[key, name])
     shown = marked(every, marks, lines, columns) if seeds == 1 else {}
     caption = (
         f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "

@@ -74,8 +74,8 @@ def _overview(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
     kind = VALUE if seeds > 1 else INTERVAL
     columns = {str(name): Column(str(name), kind, of="outlier set", better="higher") for name in value}
 
-    def cell(who: Any, name: str) -> Any:
-        figures = tuple(part.at[who, name] for part in (value, low, high))
+    def cell(key: Any, name: str) -> Any:
+        figures = tuple(part.at[key, name] for part in (value, low, high))
         return figures[0] if seeds > 1 else figures
 
     lines = best_first(value, columns, cell)

@@ -39,7 +39,7 @@ def own_lines(found: Evaded) -> list[Line]:
 
 
 def _lines(found: Evaded, test: Test) -> Iterator[Line]:
-    line: Line = {**test.who.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
+    line: Line = {**test.subject.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
     line |= {IMAGES: len(test.outliers), GRADIENT: gradient(found, test), BEFORE_BY: ""}
     if not test.outlier_set:
         yield line | _adaptive(found, test)
@@ -79,5 +79,5 @@ def _classifier_attack(found: Evaded, test: Test) -> Test | None:
         settings = found.settings(other)
         return settings["params"].get("epsilon") != mine, settings["name"] != "pgd"
 
-    others = (one for one in found.tests("attacked") if one.who == test.who and one.at_home)
+    others = (one for one in found.tests("attacked") if one.subject == test.subject and one.at_home)
     return min(others, key=unlike, default=None)

@@ -150,7 +150,7 @@ class TrialPlan:
         return some(self.inliers, count)
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
-        who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
+        names = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
         what = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
         what["rounded"] = "8 bits" if self.protocol.rounded else ""
-        return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})
+        return Entry(self.protocol.name, cell, {"role": role, **names, "seed": str(self.trial.seed), **what, **tags})

@@ -10,7 +10,7 @@ import numpy as np
 from farout.protocols.evasion.figures import under
 from farout.protocols.evasion.measures import Line
 from farout.protocols.evasion.results import Evaded, Test
-from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, Who
+from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, SubjectKey
 from farout.report.content import LABEL, VALUE, Column
 from farout.report.content import Line as AnyLine
 
@@ -41,25 +41,27 @@ LEVELS = (
 
 def level_lines(found: Evaded, lines: Sequence[AnyLine]) -> list[Line]:
     """Return a line per detector, seed and level; `lines` have the AUROC of detectors under attacks on them."""
-    by_who: dict[Who, list[Test]] = {}
+    by_subject: dict[SubjectKey, list[Test]] = {}
     for test in found.tests():
         if test.at_home:
-            by_who.setdefault(test.who, []).append(test)
+            by_subject.setdefault(test.subject, []).append(test)
     levels: list[Line] = []
-    for who, tests in by_who.items():
-        mine = [line for line in lines if Who.in_line(line) == who]
-        levels += (_line(found, who, level, part, mine) for level, part in _levels(who, tests, by_who))
+    for subject, tests in by_subject.items():
+        mine = [line for line in lines if SubjectKey.in_line(line) == subject]
+        levels += (_line(found, subject, level, part, mine) for level, part in _levels(subject, tests, by_subject))
     return levels
 
 
-def _levels(who: Who, tests: Sequence[Test], by_who: Mapping[Who, Sequence[Test]]) -> Iterator[tuple[int, list[Test]]]:
+def _levels(
+    subject: SubjectKey, tests: Sequence[Test], by_subject: Mapping[SubjectKey, Sequence[Test]]
+) -> Iterator[tuple[int, list[Test]]]:
     """Yield the levels with the tests that count for each; level 0 only if it was tried."""
     weak = [test for test in tests if not test.level]
     strong = [test for test in tests if test.level and not _own(test)]
     if weak:
         yield 0, weak
     yield 1, strong
-    others = [one for other, part in by_who.items() if other[1:] == who[1:] for one in part if one.level]
+    others = [one for other, part in by_subject.items() if other[1:] == subject[1:] for one in part if one.level]
     networks = {test.made_on for test in others if not _own(test)}
     yield 2, strong if len(networks) > 1 else []
     for level in (3, 4):
@@ -70,8 +72,8 @@ def _own(test: Test) -> bool:
     return test.row.tags["role"] == "own_attacked"
 
 
-def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]) -> Line:
-    line: Line = {**who.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
+def _line(found: Evaded, subject: SubjectKey, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]) -> Line:
+    line: Line = {**subject.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
     line |= {**dict.fromkeys(EFFORT.values(), ""), GRADIENT: "", LOWEST_AUROC: nan, UNDER: ""}
     if not tests:
         return line

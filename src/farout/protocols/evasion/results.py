@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 
@@ -24,9 +24,9 @@ class Test:
     row: Row
 
     @property
-    def who(self) -> Who:
-        """Key of the detector."""
-        return Who.of(self.row)
+    def subject(self) -> SubjectKey:
+        """Key of the tested detector."""
+        return SubjectKey.of(self.row)
 
     @property
     def attack(self) -> str:
@@ -93,7 +93,7 @@ class Evaded:
     def __init__(self, results: Results, protocol: str) -> None:
         self.results = results
         self._rows = results.done(protocol)
-        self._inliers = {Who.of(row): row for row in self.rows("inliers")}
+        self._inliers = {SubjectKey.of(row): row for row in self.rows("inliers")}
 
     @cached_property
     def attacked(self) -> set[str]:
@@ -113,7 +113,7 @@ class Evaded:
     def settings(self, test: Test) -> dict[str, Any]:
         """Return the name and the parameters of a test's attack."""
         own = test.row.tags["role"] == "own_attacked"
-        row = self._attacks[test.who.seed, test.attack, test.made_on, test.who.detector if own else ""]
+        row = self._attacks[test.subject.seed, test.attack, test.made_on, test.subject.detector if own else ""]
         attack: dict[str, Any] = self.results.store.facts(row.cell)["identity"]["attack"]
         return attack
 
@@ -122,16 +122,16 @@ class Evaded:
         return [row for row in self._rows if row.tags["role"] == role]
 
     def tests(self, *roles: str) -> Iterator[Test]:
-        """Yield the tests of these roles: "attacked" (on a classifier), "own_attacked" (on the detector); default: both."""
+        """Yield the tests of these roles: "attacked" (on a classifier), "own_attacked" (on the detector); else both."""
         for role in roles or ("attacked", "own_attacked"):
             for row in self.rows(role):
-                if inliers := self._inliers.get(Who.of(row)):
+                if inliers := self._inliers.get(SubjectKey.of(row)):
                     yield Test(self.results, inliers, row)
 
     def outliers(self, test: Test) -> Array | None:
         """Return the scores of a test's outliers before the attack; None if they are missing."""
         for row in self.rows("outliers"):
-            if Who.of(row) == test.who and row.tags["outliers"] == test.outlier_set:
+            if SubjectKey.of(row) == test.subject and row.tags["outliers"] == test.outlier_set:
                 return self.results.scores(row)
         return None
 

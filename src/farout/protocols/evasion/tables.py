@@ -23,7 +23,7 @@ from farout.protocols.shared.columns import (
     NETWORK,
     OUTLIERS,
     SEED,
-    Who,
+    SubjectKey,
 )
 from farout.report.content import INTERVAL, VALUE, Column, Shown, Summary, Table
 from farout.study.results import Results, Row
@@ -122,11 +122,11 @@ _ROUNDED = " Attacked images are rounded to 8 bits; successful are those that st
 
 def _glance(detection: Sequence[Line], disguised: Sequence[Line]) -> list[Line]:
     """Return a line per detector with a column per attack on its network or on itself; of all images."""
-    lines: dict[Who, Line] = {}
+    lines: dict[SubjectKey, Line] = {}
     for line in [*at_home(detection), *disguised]:
         of = "attack on outliers" if line.get(OUTLIERS) else "attack"
         column = Column(under(line), INTERVAL, of=of, better="higher")
-        lines.setdefault(Who.in_line(line), Who.in_line(line).line)[column] = line[AUROC]
+        lines.setdefault(SubjectKey.in_line(line), SubjectKey.in_line(line).line)[column] = line[AUROC]
     return list(lines.values())
 
 
@@ -142,8 +142,8 @@ def _success(found: Evaded, row: Row) -> Line:
 
 def _detection(found: Evaded, test: Test) -> Iterator[Line]:
     """Yield a line for all attacked images and one for the successful ones."""
-    plain = test.at_home and (test.who.network or len(found.attacked) < 2)
-    about = {**test.who.line, ATTACK: test.attack, MADE_ON: "" if plain else test.made_on}
+    plain = test.at_home and (test.subject.network or len(found.attacked) < 2)
+    about = {**test.subject.line, ATTACK: test.attack, MADE_ON: "" if plain else test.made_on}
     everything = np.ones(len(test.outliers), bool)
     for of, selected in (("all", everything), ("successful", test.successful)):
         if selected.any():

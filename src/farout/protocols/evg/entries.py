@@ -131,5 +131,5 @@ class TrialPlan:
         return self._entry(subject, ScoreCell(subject, images), **tags)
 
     def _entry(self, subject: Subject, cell: Any, **tags: str) -> Entry:
-        who = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
-        return Entry(self.protocol.name, cell, {**who, **tags})
+        names = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
+        return Entry(self.protocol.name, cell, {**names, **tags})

@@ -44,7 +44,7 @@ def _panels(reading: Reading, found: Sequence[Found], several: bool) -> dict[str
     panels: dict[str, dict[str, Curve]] = {}
     for one in found:
         line = one.what.method if several else titled(one.what.variation)
-        panels.setdefault(reading.names[one.who], {})[line] = _curve(one)
+        panels.setdefault(reading.names[one.subject], {})[line] = _curve(one)
     return panels
 
 
@@ -72,7 +72,7 @@ def transfer_maps(reading: Reading) -> list[HeatMap]:
         "is ideal, 0.5 is chance. A blue column: worst cases found against another detector do not fool this one. A "
         "red or pale row: this detector's worst cases fool others too."
     )
-    caption += " Mean over seeds." if len({one.who.seed for one in reading.transferred}) > 1 else ""
+    caption += " Mean over seeds." if len({one.subject.seed for one in reading.transferred}) > 1 else ""
     figures: list[HeatMap] = []
     for outliers in dict.fromkeys(one.what.outliers for one in reading.transferred):
         title = f"{TRANSFER}, {outliers}" if reading.several_sets else TRANSFER
@@ -89,7 +89,7 @@ def _matrices(reading: Reading, outliers: str) -> dict[str, pd.DataFrame]:
     for one, against in reading.judged:
         if one.what in shown:
             words = [titled(one.what.variation), *([one.what.method] if len(tried[one.what.variation]) > 1 else [])]
-            cells.setdefault(" · ".join(words), []).append((names[against], names[one.who], one.auroc.value))
+            cells.setdefault(" · ".join(words), []).append((names[against], names[one.subject], one.auroc.value))
     return {title: _matrix(values, list(dict.fromkeys(names.values()))) for title, values in cells.items()}
 
 

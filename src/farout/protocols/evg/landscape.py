@@ -8,7 +8,7 @@ import numpy as np
 
 from farout.protocols.evg.figures import standardized
 from farout.protocols.evg.results import Reading
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.named import Named, create_components
 from farout.protocols.shared.pairs import Array
 from farout.report.content import Landscapes, Surface
@@ -40,12 +40,12 @@ def landscapes(results: Results, protocol: str, reading: Reading) -> list[Landsc
     """Return a figure with a panel per detector and method; an empty list if no landscape is stored."""
     rows = [row for row in results.done(protocol) if row.tags["role"].partition(":")[0] == ROLE]
     rows = [row for row in rows if row.tags["seed"] == rows[0].tags["seed"]]
-    inliers = {one.who: one.inliers for one in reading.clean.values()}
+    inliers = {one.subject: one.inliers for one in reading.clean.values()}
     panels: dict[str, Surface] = {}
-    for who in dict.fromkeys(Who.of(row) for row in rows):
-        if who in inliers:
-            own = [row for row in rows if Who.of(row) == who]
-            panels |= _panels(results, own, reading.names[who], inliers[who])
+    for subject in dict.fromkeys(SubjectKey.of(row) for row in rows):
+        if subject in inliers:
+            own = [row for row in rows if SubjectKey.of(row) == subject]
+            panels |= _panels(results, own, reading.names[subject], inliers[subject])
     if not panels:
         return []
     x, y = rows[0].tags["axes"].split("\n")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from farout.metrics import Interval
 from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, interval, methods, titled
-from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, Who
+from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, SubjectKey
 from farout.protocols.shared.pairs import span
 from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
 
@@ -31,17 +31,17 @@ def overview(reading: Reading) -> Table:
 def _lines(reading: Reading) -> Iterator[Line]:
     tried = methods(reading.found)
     compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
-    found = {(one.who, one.what): one for one in reading.found}
+    found = {(one.subject, one.what): one for one in reading.found}
     controlled = any(len(one.control) for one in reading.found)
-    for who, outliers in reading.known:
+    for subject, outliers in reading.known:
         for method in compared or [""]:
-            line: dict[Column, Any] = {**who.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
-            before = reading.clean.get((who, outliers))
+            line: dict[Column, Any] = {**subject.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
+            before = reading.clean.get((subject, outliers))
             line |= {N_OUTLIERS: len(before.scores) if before else 0, CLEAN: _auroc(before)}
             used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
-            line |= {_column(variation): _auroc(found.get((who, what))) for variation, what in used.items()}
+            line |= {_column(variation): _auroc(found.get((subject, what))) for variation, what in used.items()}
             line |= _worst(line, tried)
-            yield line | (_control([found.get((who, what)) for what in used.values()]) if controlled else {})
+            yield line | (_control([found.get((subject, what)) for what in used.values()]) if controlled else {})
 
 
 def _worst(line: Line, variations: Iterable[str]) -> dict[Column, float]:
@@ -70,11 +70,11 @@ def _column(variation: str) -> Column:
 
 def _best_first(lines: Lines) -> Lines:
     """Return the lines sorted by outlier set, then by the detectors' lowest AUROC, then by that of their methods."""
-    keys = [(line[OUTLIERS], Who.in_line(line)) for line in lines]
-    sets, whos = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
+    keys = [(line[OUTLIERS], SubjectKey.in_line(line)) for line in lines]
+    sets, subjects = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
     own = np.array([line[WORST_CASE] for line in lines])
-    worst = np.array([own[whos == who].min() for who in whos])
-    order = np.lexsort((own, whos, -worst, sets))  # the last key counts first; what is missing comes last
+    worst = np.array([own[subjects == subject].min() for subject in subjects])
+    order = np.lexsort((own, subjects, -worst, sets))  # the last key counts first; what is missing comes last
     return [lines[index] for index in order]
 
 

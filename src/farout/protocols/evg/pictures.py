@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.protocols.evg.results import Found, Reading, methods, titled
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import span
 from farout.report.content import Sheet, Strip
 
@@ -34,16 +34,16 @@ def sheets(reading: Reading) -> list[Sheet]:
 
 def _lowest(found: Sequence[Found]) -> list[Found]:
     """Return every detector's search with the lowest AUROC."""
-    lowest: dict[Who, Found] = {}
+    lowest: dict[SubjectKey, Found] = {}
     for one in found:
-        if one.who not in lowest or one.auroc.value < lowest[one.who].auroc.value:
-            lowest[one.who] = one
+        if one.subject not in lowest or one.auroc.value < lowest[one.subject].auroc.value:
+            lowest[one.subject] = one
     return list(lowest.values())
 
 
 def _labels(reading: Reading, found: Sequence[Found], several: bool) -> list[str]:
     """Return the names of the detectors, with the method of the search if several were run."""
-    return [reading.names[one.who] + (f" · {one.what.method}" if several else "") for one in found]
+    return [reading.names[one.subject] + (f" · {one.what.method}" if several else "") for one in found]
 
 
 def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> Sheet:

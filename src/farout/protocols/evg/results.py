@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.metrics import Interval
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row
@@ -34,7 +34,7 @@ class What(NamedTuple):
 class Scored:
     """Scores of one row, with the same detector's scores of the inliers."""
 
-    who: Who
+    subject: SubjectKey
     inlier_row: Row
     inliers: Array
     row: Row
@@ -86,22 +86,22 @@ class Transferred(Scored):
     """Scores of worst cases found against another detector."""
 
     what: What
-    against: Who
+    against: SubjectKey
 
 
 @dataclass(frozen=True)
 class Reading:
     """Results of a run so far; those without inlier scores to be compared with are left out."""
 
-    clean: dict[tuple[Who, str], Scored]
+    clean: dict[tuple[SubjectKey, str], Scored]
     """Scores of the unchanged outliers, by detector and outlier set."""
     found: list[Found]
     transferred: list[Transferred]
 
     @cached_property
-    def known(self) -> dict[tuple[Who, str], None]:
+    def known(self) -> dict[tuple[SubjectKey, str], None]:
         """Detectors and outlier sets that have results, in the order of the study."""
-        return dict.fromkeys([*self.clean, *((one.who, one.what.outliers) for one in self.found)])
+        return dict.fromkeys([*self.clean, *((one.subject, one.what.outliers) for one in self.found)])
 
     @property
     def several_sets(self) -> bool:
@@ -111,38 +111,41 @@ class Reading:
     @cached_property
     def of_first_seed(self) -> list[Found]:
         """Searches of the first seed, for figures that cannot show a mean."""
-        return [one for one in self.found if one.who.seed == self.found[0].who.seed]
+        return [one for one in self.found if one.subject.seed == self.found[0].subject.seed]
 
     @cached_property
-    def names(self) -> dict[Who, str]:
+    def names(self) -> dict[SubjectKey, str]:
         """Names of the detectors in figures, with their networks if there are several."""
-        whos = dict.fromkeys([*(who for who, _ in self.known), *(against for _, against in self.judged)])
-        several = len({who.network for who in whos}) > 1
-        return {who: f"{who.detector} on {who.network}" if several and who.network else who.detector for who in whos}
+        subjects = dict.fromkeys([*(subject for subject, _ in self.known), *(against for _, against in self.judged)])
+        several = len({subject.network for subject in subjects}) > 1
+        return {
+            subject: f"{subject.detector} on {subject.network}" if several and subject.network else subject.detector
+            for subject in subjects
+        }
 
     @cached_property
-    def judged(self) -> list[tuple[Found | Transferred, Who]]:
+    def judged(self) -> list[tuple[Found | Transferred, SubjectKey]]:
         """Worst cases as scored by the detector they were found against and by all others, with that detector."""
-        own: list[tuple[Found | Transferred, Who]] = [(one, one.who) for one in self.found]
+        own: list[tuple[Found | Transferred, SubjectKey]] = [(one, one.subject) for one in self.found]
         return [*own, *((one, one.against) for one in self.transferred)]
 
 
 def read(results: Results, protocol: str) -> Reading:
     """Return the protocol's results that are stored so far."""
     rows = results.done(protocol)
-    inliers = {Who.of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
-    rows = [row for row in rows if Who.of(row) in inliers]
+    inliers = {SubjectKey.of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
+    rows = [row for row in rows if SubjectKey.of(row) in inliers]
 
-    def scored(row: Row) -> tuple[Who, Row, Array, Row, Array]:
-        return Who.of(row), *inliers[Who.of(row)], row, results.scores(row)
+    def scored(row: Row) -> tuple[SubjectKey, Row, Array, Row, Array]:
+        return SubjectKey.of(row), *inliers[SubjectKey.of(row)], row, results.scores(row)
 
-    clean = {(Who.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
-    controls = {(Who.of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
+    clean = {(SubjectKey.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
+    controls = {(SubjectKey.of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
     found = []
     for row in _of("search", rows):
-        who, what = Who.of(row), _what(row)
-        before = clean[who, what.outliers].scores if (who, what.outliers) in clean else NONE
-        control = controls.get((who, what[1:]), NONE)
+        subject, what = SubjectKey.of(row), _what(row)
+        before = clean[subject, what.outliers].scores if (subject, what.outliers) in clean else NONE
+        control = controls.get((subject, what[1:]), NONE)
         found.append(Found(*scored(row), what, before, control, results))
     transferred = [Transferred(*scored(row), _what(row), _against(row)) for row in _of("transfer", rows)]
     return Reading(clean, found, transferred)
@@ -152,8 +155,8 @@ def _of(role: str, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.tags["role"] == role]
 
 
-def _against(row: Row) -> Who:
-    return Who(row.tags["against_network"], row.tags["seed"], row.tags["against"])
+def _against(row: Row) -> SubjectKey:
+    return SubjectKey(row.tags["against_network"], row.tags["seed"], row.tags["against"])
 
 
 def _what(row: Row) -> What:

@@ -112,13 +112,13 @@ class TrialPlan:
         return images if one.label is None or one.subject.shares else ClassImages(images, one.label)
 
     def _entry(self, one: Tested, images: ImageSource, **tags: str) -> Entry:
-        who = {"network": one.subject.network, "seed": str(self.trial.seed), "detector": one.subject.label}
+        names = {"network": one.subject.network, "seed": str(self.trial.seed), "detector": one.subject.label}
         which = {"class": "", "label": "", "n_train": ""}
         if one.label is not None:
             fitted_on = self._of_class(one.label, self._train).about.total
             which = {"class": one.of, "label": str(one.label), "n_train": str(fitted_on)}
         what: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
-        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**who, **which, **what})
+        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**names, **which, **what})
 
 
 def _name(shift: Shift) -> str:

@@ -35,7 +35,7 @@ def bars(lines: Lines) -> list[Bars]:
     )
     figures = []
     for number, (title, part) in enumerate(_by_figure(lines).items()):
-        panels = {line.who.detector: _bars(line, found) for line, found in part}
+        panels = {line.subject.detector: _bars(line, found) for line, found in part}
         figures.append(
             Bars(f"rood_bars_{number}", f"AUROC with shifted inliers, by shift, {title}", caption, panels, "AUROC")
         )
@@ -45,8 +45,8 @@ def bars(lines: Lines) -> list[Bars]:
 def _by_figure(lines: Lines) -> dict[str, Lines]:
     parts: dict[str, list[tuple[Line, Measured]]] = {}
     for line, found in lines:
-        if line.who.seed == lines[0][0].who.seed and line.whole:
-            parts.setdefault(f"{line.who.network or OWN}, {line.against}", []).append((line, found))
+        if line.subject.seed == lines[0][0].subject.seed and line.whole:
+            parts.setdefault(f"{line.subject.network or OWN}, {line.against}", []).append((line, found))
     return dict(parts)
 
 
@@ -67,7 +67,7 @@ def scatters(lines: Lines) -> list[Scatter]:
     for title, part in _by_inliers(lines).items():
         for setup in dict.fromkeys(setup for one in part for setup, _ in _there(*one)):
             worst = _worst(part, setup)
-            panels = {line.who.detector: _points(line, found, setup, worst) for line, found in part}
+            panels = {line.subject.detector: _points(line, found, setup, worst) for line, found in part}
             caption, name = _scatter_caption(worst, part[0][0].one_class), f"rood_scatter_{len(figures)}"
             labels = ("score of the inlier", "score of its shifted copy")
             figures.append(
@@ -98,8 +98,8 @@ def _by_inliers(lines: Lines) -> dict[str, Lines]:
     """Return the lines of figures that show inliers alone: of several outlier sets the first stands for all."""
     parts: dict[str, dict[str, tuple[Line, Measured]]] = {}
     for line, found in (one for part in _by_figure(lines).values() for one in part):
-        title = f"{line.who.network or OWN}{', one class at a time' if line.one_class else ''}"
-        parts.setdefault(title, {}).setdefault(line.who.detector, (line, found))
+        title = f"{line.subject.network or OWN}{', one class at a time' if line.one_class else ''}"
+        parts.setdefault(title, {}).setdefault(line.subject.detector, (line, found))
     return {title: list(part.values()) for title, part in parts.items()}
 
 
@@ -137,20 +137,20 @@ def false_alarms(lines: Lines) -> list[Gallery]:
 
     Pictures of one-class tests are not shown: those stored are mostly of other classes than the inlier class.
     """
-    first = lines[0][0].who.seed
-    several = [(line, found) for line, found in lines if not line.one_class and line.who.seed == first]
+    first = lines[0][0].subject.seed
+    several = [(line, found) for line, found in lines if not line.one_class and line.subject.seed == first]
     if not several:
         return []
     line, found = max(several, key=lambda one: one[1].of(PLAIN).auroc.value)
     setups = dict.fromkeys(setup for setup, _ in _there(line, found))
     worst = [line.strongest(setup, shift) for setup in setups for shift in _worst([(line, found)], setup)]
     strips = [_strip(line.tests[0], Scores(line.tests[0]), key) for key in worst]
-    where = f" on {line.who.network}" if line.who.network else ""
+    where = f" on {line.subject.network}" if line.subject.network else ""
     caption = (
-        f"Shifted inliers with the highest scores of {line.who.detector}{where}, the best detector on {line.outliers} "
-        f"without shifts; a row per shift, for the {WORST} shifts of every setup that lower AUROC most. beyond: the "
-        "fraction of outliers that score lower; lower is better, at 100 % the shifted inlier looks more outlying than "
-        "every outlier. Of several seeds the first is shown."
+        f"Shifted inliers with the highest scores of {line.subject.detector}{where}, the best detector on "
+        f"{line.outliers} without shifts; a row per shift, for the {WORST} shifts of every setup that lower AUROC "
+        "most. beyond: the fraction of outliers that score lower; lower is better, at 100 % the shifted inlier looks "
+        "more outlying than every outlier. Of several seeds the first is shown."
     )
     return (
         [Gallery("rood_false_alarms", "False alarms: shifted inliers that look outlying", caption, strips)]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from farout.data.arrays import OUTLIER
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 
@@ -92,7 +92,7 @@ class Scores:
 class Line:
     """Tests of one detector that make one line of a table: one against an outlier set, or one per class."""
 
-    who: Who
+    subject: SubjectKey
     outliers: str
     tests: Sequence[Test]
     expected: int
@@ -128,14 +128,14 @@ class Line:
 
 def read(results: Results, protocol: str) -> list[Line]:
     """Return all lines in the order of the plan, with the results stored so far."""
-    by_who: dict[Who, dict[str, list[Row]]] = {}
+    by_subject: dict[SubjectKey, dict[str, list[Row]]] = {}
     for row in results.rows:
         if row.protocol == protocol:
-            by_who.setdefault(Who.of(row), {}).setdefault(row.tags["label"], []).append(row)
-    return [line for who, by_class in by_who.items() for line in _lines(results, who, by_class)]
+            by_subject.setdefault(SubjectKey.of(row), {}).setdefault(row.tags["label"], []).append(row)
+    return [line for subject, by_class in by_subject.items() for line in _lines(results, subject, by_class)]
 
 
-def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+def _lines(results: Results, subject: SubjectKey, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
     tests = [test for rows in by_class.values() for test in _tests(results, rows)]
     planned: dict[tuple[str, str], list[str]] = {}
     for key in map(_key, next(iter(by_class.values()))):
@@ -145,7 +145,7 @@ def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) ->
     for test in tests:
         by_outliers.setdefault(test.outliers, []).append(test)
     for outliers, part in by_outliers.items():
-        yield Line(who, outliers, part, len(by_class), planned)
+        yield Line(subject, outliers, part, len(by_class), planned)
 
 
 def _tests(results: Results, rows: Sequence[Row]) -> Iterator[Test]:

@@ -95,7 +95,7 @@ MEAN_U = _mean(U)
 
 
 def _line(line: Line, found: Measured) -> TableLine:
-    return {**line.who.line, OUTLIERS: line.against, **_setups(line, found.together, found.inliers, found.outliers)}
+    return {**line.subject.line, OUTLIERS: line.against, **_setups(line, found.together, found.inliers, found.outliers)}
 
 
 def _setups(line: Line, found: Mapping[Key, Measure], inliers: int, outliers: int) -> TableLine:
@@ -163,7 +163,7 @@ def _class_line(line: Line, found: Measured, setup: str, classes: Mapping[str, C
     score = nan if setup == UNSHIFTED else found.of(key).score.value
     return {
         SETUP: setup,
-        **line.who.line,
+        **line.subject.line,
         **{column: values.get(name, nan) for name, column in classes.items()},
         MEAN: found.of(key).auroc.value,
         MEAN_GS: score,
@@ -171,7 +171,7 @@ def _class_line(line: Line, found: Measured, setup: str, classes: Mapping[str, C
 
 
 def _single(line: Line, test: Test, inliers: int, outliers: int, found: Mapping[Key, Measure]) -> TableLine:
-    return {**line.who.line, CLASS: test.of, N_TRAIN: test.n_train, **_setups(line, found, inliers, outliers)}
+    return {**line.subject.line, CLASS: test.of, N_TRAIN: test.n_train, **_setups(line, found, inliers, outliers)}
 
 
 def _by_shift(lines: Lines) -> list[Table]:
@@ -198,6 +198,6 @@ def _shift_lines(line: Line, found: Measured, apart: bool) -> Iterator[TableLine
         for severity in severities if apart else [""]:
             measure = found.of(Key(setup, shift, severity))
             if measure is not MISSING:
-                about = {**line.who.line, OUTLIERS: line.against, SETUP: setup, SHIFT: shift}
+                about = {**line.subject.line, OUTLIERS: line.against, SETUP: setup, SHIFT: shift}
                 about |= {SEVERITY: severity} if apart else {}
                 yield {**about, AUROC: measure.auroc, GS: measure.score, FLAGGED: measure.flagged}

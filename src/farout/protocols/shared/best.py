@@ -57,9 +57,9 @@ def best_first(wide: pd.DataFrame, columns: Mapping[str, Column], cell: Callable
     """
     means = wide.mean(axis=1, skipna=False).sort_values(ascending=False, kind="stable")
     lines: list[Line] = []
-    for who, mean in means.items():
-        network, detector = cast(tuple[str, str], who)
-        cells = {column: cell(who, name) for name, column in columns.items()}
+    for key, mean in means.items():
+        network, detector = cast(tuple[str, str], key)
+        cells = {column: cell(key, name) for name, column in columns.items()}
         lines.append({NETWORK: network, DETECTOR: detector, **cells, MEAN: mean})
     return lines
 
