@@ -8,7 +8,7 @@ from farout.report.content import COUNT, INTERVAL, LABEL, Column, Table, cells
 
 MARKED = (
     "Bold: the best detector of its network and outlier set; underlined: not significantly worse than the best "
-    "(DeLong's paired test, 5 % level)."
+    "(DeLong's paired test at the 0.05 level)."
 )
 """Legend of a table's marks."""
 
