@@ -14,7 +14,7 @@ from farout.study.study import Study
 
 
 class Protocol(Named, ABC):
-    """Evaluation procedure for detectors: the cells it needs, and the tables and figures made from their results."""
+    """Evaluation procedure for detectors: the cells it needs, and the tables and figures of their results."""
 
     def unsuited(self, study: Study) -> str | None:
         """Return the reason why this protocol cannot be run on the study's images; None if it can."""
@@ -35,7 +35,7 @@ class Protocol(Named, ABC):
     def summarize(cls, results: Results) -> Summary:
         """Return tables and figures of the results stored so far.
 
-        They are made from stored results alone, so that a report needs no code of the user's.
+        They need stored results alone, so that a report needs no code of the user's.
         """
 
 

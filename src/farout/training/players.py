@@ -40,13 +40,15 @@ def make_optimizer(recipe: Recipe, parameters: Iterable[nn.Parameter]) -> torch.
     return kind(parameters, recipe.lr, betas=recipe.betas, eps=recipe.eps, weight_decay=recipe.weight_decay)
 
 
-class Acting:
+class ActivePlayer:
     """Player with its parameters and its optimizer."""
 
-    def __init__(self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[Acting]):
+    def __init__(
+        self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[ActivePlayer]
+    ):
         self.player, self.recipe = player, recipe.changed(**player.changes)
         self.parameters = _parameters(player, task)
-        self.owner: Acting | None = _owner(player, others, self.parameters)
+        self.owner: ActivePlayer | None = _owner(player, others, self.parameters)
         self.optimizer: torch.optim.Optimizer
         self.scaler: torch.amp.GradScaler | None
         if self.owner is not None:
@@ -122,7 +124,9 @@ def _parameters(player: Player, task: Task) -> dict[str, nn.Parameter]:
     return named
 
 
-def _owner(player: Player, others: Sequence[Acting], parameters: Mapping[str, nn.Parameter]) -> Acting | None:
+def _owner(
+    player: Player, others: Sequence[ActivePlayer], parameters: Mapping[str, nn.Parameter]
+) -> ActivePlayer | None:
     """Return the player whose optimizer this one uses."""
     if not player.shares:
         return None
@@ -136,25 +140,25 @@ def _owner(player: Player, others: Sequence[Acting], parameters: Mapping[str, nn
     return found[player.shares]
 
 
-def create_players(task: Task, stage: str, recipe: Recipe, device: torch.device) -> list[Acting]:
+def create_players(task: Task, stage: str, recipe: Recipe, device: torch.device) -> list[ActivePlayer]:
     """Return the players of a stage with their optimizers."""
-    acting: list[Acting] = []
+    players: list[ActivePlayer] = []
     for player in task.players(stage):
-        acting.append(Acting(player, recipe, task, device, acting))
-    return acting
+        players.append(ActivePlayer(player, recipe, task, device, players))
+    return players
 
 
-def gradient_switch(acting: Sequence[Acting]) -> Callable[[Acting], None]:
+def gradient_switch(players: Sequence[ActivePlayer]) -> Callable[[ActivePlayer], None]:
     """Return a function that enables gradients for a player's parameters and disables them for all others.
 
     This avoids building the graph of a generator while only the discriminator learns, and vice versa.
     """
-    everything = {id(one): one for player in acting for one in player.parameters.values()}
-    own = {id(player): {id(one) for one in player.parameters.values()} for player in acting}
+    everything = {id(one): one for player in players for one in player.parameters.values()}
+    own = {id(player): {id(one) for one in player.parameters.values()} for player in players}
     if all(len(ids) == len(everything) for ids in own.values()):
         return lambda player: None
 
-    def switch(player: Acting) -> None:
+    def switch(player: ActivePlayer) -> None:
         for key, parameter in everything.items():
             parameter.requires_grad_(key in own[id(player)])
 

@@ -16,7 +16,7 @@ from farout.rng import seed_of
 from farout.training.checkpoint import Checkpoint, with_prefix
 from farout.training.feed import Feed
 from farout.training.history import StageHistory
-from farout.training.players import Acting, create_players, gradient_switch
+from farout.training.players import ActivePlayer, create_players, gradient_switch
 from farout.training.recipe import Recipe
 from farout.training.task import Batch, Context, Position, Stage, Task
 from farout.training.weights import Average, copies, put, tensors_of
@@ -69,7 +69,7 @@ class StageRun:
 
     def __init__(self, plan: StagePlan, task: Task, device: torch.device) -> None:
         self.plan, self.task, self.device = plan, task, device
-        self.acting = create_players(task, plan.stage.name, plan.recipe, device)
+        self.players = create_players(task, plan.stage.name, plan.recipe, device)
         self.tensors = tensors_of(task.modules)
         self.average = self._average()
         self.history = StageHistory(plan.stage.name, plan.stage.keep)
@@ -82,10 +82,10 @@ class StageRun:
         self.latest: dict[str, float] = {}
         self.clean = True
         """True between two steps, when the state is consistent."""
-        self.unread: list[tuple[Acting, Tensor, int]] = []
+        self.unread: list[tuple[ActivePlayer, Tensor, int]] = []
         """Losses of steps that have not been added up, each with its player and its number of images."""
         self._batches: dict[int, Batch] = {}
-        self._switch = gradient_switch(self.acting)
+        self._switch = gradient_switch(self.players)
 
     def _average(self) -> Average | None:
         names = self.task.averaged
@@ -135,7 +135,7 @@ class StageRun:
         """Run the steps of all players for one turn."""
         position = self.position
         scalars = {name: schedule(position) for name, schedule in self.task.scalars.items()}
-        for one in self.acting:
+        for one in self.players:
             if position.step % one.player.every == 0:
                 self._switch(one)
                 for step in range(one.player.steps):
@@ -147,7 +147,7 @@ class StageRun:
         if self.device.type == "cpu":
             self.read_losses()
 
-    def _step(self, one: Acting, step: int, position: Position, scalars: Mapping[str, float]) -> None:
+    def _step(self, one: ActivePlayer, step: int, position: Position, scalars: Mapping[str, float]) -> None:
         """Run one step of a player's optimizer, on the gradients of all its passes."""
         passes = self.plan.feed.step(self.turn, step)
         total, losses = sum(map(len, passes)), list[Tensor]()
@@ -166,7 +166,7 @@ class StageRun:
 
     def _batch(self, indices: Tensor, number: int) -> Batch:
         """Return a batch of this turn; players share batches."""
-        if len(self.acting) == 1:
+        if len(self.players) == 1:
             return self.plan.feed.batch(indices, self.turn, number)
         if number not in self._batches:
             self._batches[number] = self.plan.feed.batch(indices, self.turn, number)
@@ -212,7 +212,7 @@ class StageRun:
     def _end(self, figure: float | None) -> None:
         """Finish an epoch: history, best weights, and the task's hook."""
         self.read_losses()
-        names = [one.player.name for one in self.acting]
+        names = [one.player.name for one in self.players]
         self.history.add({name: _mean(self.sums.get(name)) for name in names}, figure)
         if self.plan.stage.keep != "last" and self.history.best_epoch == self.epoch:
             self.best = copies(self._kept())
@@ -263,7 +263,7 @@ class StageRun:
         tensors = with_prefix("weights", self.tensors | ((self.average and self.average.trained) or {}))
         tensors |= with_prefix("average", self.average.values if self.average else {})
         tensors |= with_prefix("best", self.best) | with_prefix("task", self.task.state())
-        for one in self.acting:
+        for one in self.players:
             tensors |= with_prefix(f"optimizer/{one.player.name}", one.state())
         position = {
             "epoch": self.epoch,
@@ -272,7 +272,7 @@ class StageRun:
             "sums": self.sums,
             "latest": self.latest,
             "history": self.history.as_json(),
-            "scales": {one.player.name: one.scale() for one in self.acting},
+            "scales": {one.player.name: one.scale() for one in self.players},
         }
         return Checkpoint(position, tensors)
 
@@ -287,7 +287,7 @@ class StageRun:
             put(self.average.values, state.under("average"))
         self.best = {key: value.to(self.device) for key, value in state.under("best").items()}
         self.task.load_state({key: value.to(self.device) for key, value in state.under("task").items()})
-        for one in self.acting:
+        for one in self.players:
             one.load_state(state.under(f"optimizer/{one.player.name}"))
             if one.scaler is not None:
                 one.scaler.load_state_dict(position["scales"][one.player.name])

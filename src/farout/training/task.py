@@ -93,9 +93,9 @@ class Context:
 
     position: Position
     recipe: Recipe
-    """The recipe with the changes of the stage and of the player."""
+    """Recipe with the changes of the stage and of the player."""
     scalars: Mapping[str, float]
-    """The task's scheduled scalars at this step."""
+    """Values of the task's scheduled scalars at this step."""
     device: torch.device
     seed: int
     """Seed of this forward pass, different from all others."""

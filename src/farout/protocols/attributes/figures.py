@@ -23,14 +23,17 @@ def density_figures(results: Results, found: list[Pair], condition: str) -> list
 
 def heat_maps(middle: pd.DataFrame) -> list[Shown]:
     """Return AUROC by attribute for every network and, if there are several, also by network as in the paper."""
-    title = "AUROC by shifted attribute"
+    title = "Heat map of AUROC by shifted attribute"
     parts = {f"{condition} images": middle[middle["condition"] == condition] for condition in CONDITIONS}
     if middle["network"].nunique() == 1:
         panels = {name: _wide(part, "outliers") for name, part in parts.items()}
         return [HeatMap("attributes_auroc", title, _HEAT, panels)]
     figures: list[Shown] = []
     for name, part in parts.items():
-        for panel, columns, what in (("outliers", "network", "AUROC by network"), ("network", "outliers", title)):
+        for panel, columns, what in (
+            ("outliers", "network", "Heat map of AUROC by network"),
+            ("network", "outliers", title),
+        ):
             panels = {str(value): _wide(group, columns) for value, group in part.groupby(panel, sort=False)}
             figures.append(HeatMap(f"by_{columns}_{name.split()[0]}", f"{what}, {name}", _HEAT, panels))
     return figures

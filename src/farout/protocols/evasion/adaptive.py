@@ -10,7 +10,7 @@ from farout import metrics
 from farout.metrics.setups import recall_threshold
 from farout.protocols.evasion.levels import GRADIENT, gradient
 from farout.protocols.evasion.measures import RESAMPLES, Line, detection_measures, fraction
-from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.evasion.results import EvasionResults, Test
 from farout.protocols.shared.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
 from farout.protocols.shared.pairs import Array
 from farout.report.content import INTERVAL, LABEL, Column
@@ -33,12 +33,12 @@ OWN = (
 )
 
 
-def own_lines(found: Evaded) -> list[Line]:
+def own_lines(found: EvasionResults) -> list[Line]:
     """Return a line per detector and attack on it."""
     return [line for test in found.tests("own_attacked") for line in _lines(found, test)]
 
 
-def _lines(found: Evaded, test: Test) -> Iterator[Line]:
+def _lines(found: EvasionResults, test: Test) -> Iterator[Line]:
     line: Line = {**test.subject.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
     line |= {IMAGES: len(test.outliers), GRADIENT: gradient(found, test), BEFORE_BY: ""}
     if not test.outlier_set:
@@ -58,7 +58,7 @@ def _disguised(test: Test, before: Array) -> Line:
     return line
 
 
-def _adaptive(found: Evaded, test: Test) -> Line:
+def _adaptive(found: EvasionResults, test: Test) -> Line:
     """Return the measures of test images under an attack on the classifier alone, and under one on both."""
     line: Line = {}
     if usual := _classifier_attack(found, test):
@@ -71,7 +71,7 @@ def _adaptive(found: Evaded, test: Test) -> Line:
     return line | {EVADES: fraction((test.successful & accepted)[correct])}
 
 
-def _classifier_attack(found: Evaded, test: Test) -> Test | None:
+def _classifier_attack(found: EvasionResults, test: Test) -> Test | None:
     """Return the same detector's test under an attack on the classifier alone: best of the same bound, and pgd."""
     mine = found.settings(test)["params"].get("epsilon")
 

@@ -151,6 +151,6 @@ class TrialPlan:
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         names = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
-        what["rounded"] = "8 bits" if self.protocol.rounded else ""
-        return Entry(self.protocol.name, cell, {"role": role, **names, "seed": str(self.trial.seed), **what, **tags})
+        details = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
+        details["rounded"] = "8 bits" if self.protocol.rounded else ""
+        return Entry(self.protocol.name, cell, {"role": role, **names, "seed": str(self.trial.seed), **details, **tags})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from farout.protocols.evasion.results import Evaded
+from farout.protocols.evasion.results import EvasionResults
 from farout.protocols.shared.columns import ATTACK, NETWORK, OUTLIERS, SEED
 from farout.protocols.shared.pairs import OWN, SHOWN, span
 from farout.report.content import LABEL, Column, DensityMap, HeatMap, Line, Sheet, Strip, frame_of
@@ -44,10 +44,10 @@ def overview(detection: Sequence[Line], disguised: Sequence[Line]) -> list[HeatM
         "chance. Red: attacked images look more normal to the detector than test images. Numbers of images: see the "
         "tables. Of several seeds the first is shown."
     )
-    return [HeatMap("evasion_auroc", "AUROC by attack", caption, panels)]
+    return [HeatMap("evasion_auroc", "Heat map of AUROC by detector and attack", caption, panels)]
 
 
-def attention_figures(found: Evaded) -> Iterator[DensityMap | Sheet]:
+def attention_figures(found: EvasionResults) -> Iterator[DensityMap | Sheet]:
     """Yield, of the first seed, density maps of L2 and SSIM by attack, and the examples whose maps change most."""
     rows = found.rows("attention")
     by_network: dict[str, list[Row]] = {}
@@ -59,7 +59,7 @@ def attention_figures(found: Evaded) -> Iterator[DensityMap | Sheet]:
         yield _pairs(found, network, part)
 
 
-def _density(found: Evaded, network: str, rows: list[Row]) -> DensityMap:
+def _density(found: EvasionResults, network: str, rows: list[Row]) -> DensityMap:
     panels = {row.tags["attack"]: np.stack([found.column(row, name) for name in ("l2", "ssim")], 1) for row in rows}
     caption = (
         "Change of the network's attention under each attack (panel): an image's Grad-CAM map before the attack is "
@@ -82,7 +82,7 @@ def _density(found: Evaded, network: str, rows: list[Row]) -> DensityMap:
     )
 
 
-def _pairs(found: Evaded, network: str, rows: list[Row]) -> Sheet:
+def _pairs(found: EvasionResults, network: str, rows: list[Row]) -> Sheet:
     strips = []
     for row in rows:
         kept, l2 = found.results.store.arrays(row.cell, "examples.safetensors"), found.column(row, "l2")

@@ -9,7 +9,7 @@ import numpy as np
 
 from farout.protocols.evasion.figures import under
 from farout.protocols.evasion.measures import Line
-from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.evasion.results import EvasionResults, Test
 from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, SubjectKey
 from farout.report.content import LABEL, VALUE, Column
 from farout.report.content import Line as AnyLine
@@ -39,7 +39,7 @@ LEVELS = (
 )
 
 
-def level_lines(found: Evaded, lines: Sequence[AnyLine]) -> list[Line]:
+def level_lines(found: EvasionResults, lines: Sequence[AnyLine]) -> list[Line]:
     """Return a line per detector, seed and level; `lines` have the AUROC of detectors under attacks on them."""
     by_subject: dict[SubjectKey, list[Test]] = {}
     for test in found.tests():
@@ -72,7 +72,9 @@ def _own(test: Test) -> bool:
     return test.row.tags["role"] == "own_attacked"
 
 
-def _line(found: Evaded, subject: SubjectKey, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]) -> Line:
+def _line(
+    found: EvasionResults, subject: SubjectKey, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]
+) -> Line:
     line: Line = {**subject.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
     line |= {**dict.fromkeys(EFFORT.values(), ""), GRADIENT: "", LOWEST_AUROC: nan, UNDER: ""}
     if not tests:
@@ -95,6 +97,6 @@ def _of(test: Test, name: str) -> str:
     return f"{int(done):,} of {int(asked):,}" if asked else ""
 
 
-def gradient(found: Evaded, test: Test) -> str:
+def gradient(found: EvasionResults, test: Test) -> str:
     """Return the kind of gradient that an attack on the detector follows: "own" or "estimated"."""
     return "estimated" if np.asarray(found.results.attribute(test.row, "estimated")).any() else "own"

@@ -87,7 +87,7 @@ class Test:
         return np.asarray(correct & success)
 
 
-class Evaded:
+class EvasionResults:
     """Rows of a run, grouped by role."""
 
     def __init__(self, results: Results, protocol: str) -> None:

@@ -12,7 +12,7 @@ from farout.protocols.evasion.adaptive import BEFORE_BY, OWN, own_lines
 from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, under
 from farout.protocols.evasion.levels import LEVELS, level_lines
 from farout.protocols.evasion.measures import Line, detection_measures, fraction
-from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.evasion.results import EvasionResults, Test
 from farout.protocols.shared.columns import (
     ATTACK,
     AUROC,
@@ -40,7 +40,7 @@ SHIFTS = (Column("l2", INTERVAL), Column("ssim", INTERVAL))
 
 def summarize(results: Results, protocol: str) -> Summary:
     """Return tables and figures of the results stored so far."""
-    found = Evaded(results, protocol)
+    found = EvasionResults(results, protocol)
     detection = [line for test in found.tests() if not test.outlier_set for line in _detection(found, test)]
     own = own_lines(found)
     disguised = [line for line in own if line[OUTLIERS]]
@@ -130,7 +130,7 @@ def _glance(detection: Sequence[Line], disguised: Sequence[Line]) -> list[Line]:
     return list(lines.values())
 
 
-def _success(found: Evaded, row: Row) -> Line:
+def _success(found: EvasionResults, row: Row) -> Line:
     correct, success, rounded = (found.column(row, name) for name in ("clean_correct", "success", "success_8bit"))
     line: Line = {column: row.tags[column.name] for column in (NETWORK, SEED, ATTACK, DETECTOR)}
     line |= {IMAGES: len(correct), ACCURACY: fraction(correct), ASR: fraction(success)}
@@ -140,7 +140,7 @@ def _success(found: Evaded, row: Row) -> Line:
     return line | {L2: l2, LINF: float(found.column(row, "linf").max())}
 
 
-def _detection(found: Evaded, test: Test) -> Iterator[Line]:
+def _detection(found: EvasionResults, test: Test) -> Iterator[Line]:
     """Yield a line for all attacked images and one for the successful ones."""
     plain = test.at_home and (test.subject.network or len(found.attacked) < 2)
     about = {**test.subject.line, ATTACK: test.attack, MADE_ON: "" if plain else test.made_on}
@@ -151,7 +151,7 @@ def _detection(found: Evaded, test: Test) -> Iterator[Line]:
             yield {**about, OF: of, **numbers, **detection_measures(test, selected)}
 
 
-def _transfer(found: Evaded) -> list[Line]:
+def _transfer(found: EvasionResults) -> list[Line]:
     attacks = {_key(row): row for row in found.rows("attack")}
     lines = []
     for row in found.rows("prediction"):
@@ -171,7 +171,7 @@ def _key(row: Row) -> tuple[str, str, str]:
     return row.tags["seed"], row.tags["attack"], row.tags["made_on"]
 
 
-def _attention(found: Evaded) -> list[Line]:
+def _attention(found: EvasionResults) -> list[Line]:
     lines = []
     for row in found.rows("attention"):
         successful = found.column(row, "clean_correct") & found.column(row, "success")

@@ -20,8 +20,8 @@ def curves(reading: Reading) -> list[Curves]:
     several = any(len(names) > 1 for names in methods(found).values())
     parts: dict[str, list[Found]] = {}
     for one in found:
-        words = [one.what.outliers] if reading.several_sets else []
-        words += [titled(one.what.variation)] if several else []
+        words = [one.search.outliers] if reading.several_sets else []
+        words += [titled(one.search.variation)] if several else []
         parts.setdefault(", ".join(["Search progress", *words]), []).append(one)
     caption = (
         "Lowest score that a chain of the search has met after so many queries of the detector: the mean over "
@@ -43,7 +43,7 @@ def curves(reading: Reading) -> list[Curves]:
 def _panels(reading: Reading, found: Sequence[Found], several: bool) -> dict[str, dict[str, Curve]]:
     panels: dict[str, dict[str, Curve]] = {}
     for one in found:
-        line = one.what.method if several else titled(one.what.variation)
+        line = one.search.method if several else titled(one.search.variation)
         panels.setdefault(reading.names[one.subject], {})[line] = _curve(one)
     return panels
 
@@ -74,7 +74,7 @@ def transfer_maps(reading: Reading) -> list[HeatMap]:
     )
     caption += " Mean over seeds." if len({one.subject.seed for one in reading.transferred}) > 1 else ""
     figures: list[HeatMap] = []
-    for outliers in dict.fromkeys(one.what.outliers for one in reading.transferred):
+    for outliers in dict.fromkeys(one.search.outliers for one in reading.transferred):
         title = f"{TRANSFER}, {outliers}" if reading.several_sets else TRANSFER
         figures.append(HeatMap(f"evg_transfer_{len(figures)}", title, caption, _matrices(reading, outliers)))
     return figures
@@ -85,10 +85,13 @@ def _matrices(reading: Reading, outliers: str) -> dict[str, pd.DataFrame]:
     tried = methods([*reading.found, *reading.transferred])
     names = reading.names
     cells: dict[str, list[tuple[str, str, float]]] = {}
-    shown = {one.what for one in reading.transferred if one.what.outliers == outliers}
+    shown = {one.search for one in reading.transferred if one.search.outliers == outliers}
     for one, against in reading.judged:
-        if one.what in shown:
-            words = [titled(one.what.variation), *([one.what.method] if len(tried[one.what.variation]) > 1 else [])]
+        if one.search in shown:
+            words = [
+                titled(one.search.variation),
+                *([one.search.method] if len(tried[one.search.variation]) > 1 else []),
+            ]
             cells.setdefault(" · ".join(words), []).append((names[against], names[one.subject], one.auroc.value))
     return {title: _matrix(values, list(dict.fromkeys(names.values()))) for title, values in cells.items()}
 

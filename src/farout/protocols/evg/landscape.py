@@ -68,14 +68,14 @@ def landscapes(results: Results, protocol: str, reading: Reading) -> list[Landsc
 def _panels(results: Results, rows: Sequence[Row], name: str, inliers: Array) -> dict[str, Surface]:
     """Return the panels of one detector, by method."""
     scores = {row.tags["role"]: standardized(results.scores(row), inliers) for row in rows}
-    places = {row.tags["role"]: results.store.arrays(row.cell, FOUND)["latents"].astype(np.float64) for row in rows}
+    latents = {row.tags["role"]: results.store.arrays(row.cell, FOUND)["latents"].astype(np.float64) for row in rows}
     if ROLE not in scores:
         return {}
     lowest = min(values.min() for values in scores.values())
     panels = {}
-    for role, ends in places.items():
+    for role, ends in latents.items():
         if role != ROLE:
             near = int((scores[role] <= lowest + NEAR).sum())
             title = f"{name} · {role.partition(':')[2]} ({near} of {len(ends)})"
-            panels[title] = Surface(places[ROLE], scores[ROLE], ends)
+            panels[title] = Surface(latents[ROLE], scores[ROLE], ends)
     return panels

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.metrics import Interval
-from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, interval, methods, titled
+from farout.protocols.evg.results import NONE, Found, Reading, Scored, SearchKey, interval, methods, titled
 from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, SubjectKey
 from farout.protocols.shared.pairs import span
 from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
@@ -31,17 +31,19 @@ def overview(reading: Reading) -> Table:
 def _lines(reading: Reading) -> Iterator[Line]:
     tried = methods(reading.found)
     compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
-    found = {(one.subject, one.what): one for one in reading.found}
+    found = {(one.subject, one.search): one for one in reading.found}
     controlled = any(len(one.control) for one in reading.found)
     for subject, outliers in reading.known:
         for method in compared or [""]:
             line: dict[Column, Any] = {**subject.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
             before = reading.clean.get((subject, outliers))
             line |= {N_OUTLIERS: len(before.scores) if before else 0, CLEAN: _auroc(before)}
-            used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
-            line |= {_column(variation): _auroc(found.get((subject, what))) for variation, what in used.items()}
+            used = {
+                name: SearchKey(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()
+            }
+            line |= {_column(variation): _auroc(found.get((subject, search))) for variation, search in used.items()}
             line |= _worst(line, tried)
-            yield line | (_control([found.get((subject, what)) for what in used.values()]) if controlled else {})
+            yield line | (_control([found.get((subject, search)) for search in used.values()]) if controlled else {})
 
 
 def _worst(line: Line, variations: Iterable[str]) -> dict[Column, float]:
@@ -74,7 +76,7 @@ def _best_first(lines: Lines) -> Lines:
     sets, subjects = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
     own = np.array([line[WORST_CASE] for line in lines])
     worst = np.array([own[subjects == subject].min() for subject in subjects])
-    order = np.lexsort((own, subjects, -worst, sets))  # the last key counts first; what is missing comes last
+    order = np.lexsort((own, subjects, -worst, sets))  # the last key counts first; missing values come last
     return [lines[index] for index in order]
 
 
@@ -118,6 +120,6 @@ def _effort(found: list[Found]) -> str:
     for variation, names in methods(found).items():
         equal: dict[str, list[str]] = {}
         for name in names:
-            equal.setdefault(span(one.queries for one in found if one.what[1:] == (variation, name)), []).append(name)
+            equal.setdefault(span(one.queries for one in found if one.search[1:] == (variation, name)), []).append(name)
         parts.append(f"{titled(variation)}: " + ", ".join(f"{count} by {', '.join(by)}" for count, by in equal.items()))
     return f"{span(len(one.scores) for one in found)} chains; queries per chain in {'; '.join(parts)}."

@@ -21,7 +21,7 @@ def sheets(reading: Reading) -> list[Sheet]:
     """Return two sheets per outlier set and variation, with a row per detector; of the first seed."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for one in reading.of_first_seed:
-        groups.setdefault((one.what.outliers, one.what.variation), []).append(one)
+        groups.setdefault((one.search.outliers, one.search.variation), []).append(one)
     figures: list[Sheet] = []
     for (outliers, variation), found in groups.items():
         where = ", ".join([*([outliers] if reading.several_sets else []), titled(variation)])
@@ -43,7 +43,7 @@ def _lowest(found: Sequence[Found]) -> list[Found]:
 
 def _labels(reading: Reading, found: Sequence[Found], several: bool) -> list[str]:
     """Return the names of the detectors, with the method of the search if several were run."""
-    return [reading.names[one.subject] + (f" · {one.what.method}" if several else "") for one in found]
+    return [reading.names[one.subject] + (f" · {one.search.method}" if several else "") for one in found]
 
 
 def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> Sheet:

@@ -36,7 +36,7 @@ from farout.variations.variation import Variation
 
 @PROTOCOLS.register("evg")
 class Evg(Protocol):
-    """The worst case of every detector, searched among plausible variations of the outliers."""
+    """Worst case of every detector, searched among plausible variations of the outliers."""
 
     name = "evg"
 

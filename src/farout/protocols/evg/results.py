@@ -22,7 +22,7 @@ NONE: Array = np.empty(0)
 """Scores of a result that is not stored."""
 
 
-class What(NamedTuple):
+class SearchKey(NamedTuple):
     """Key of a search: the outlier set, the variation and the method."""
 
     outliers: str
@@ -50,7 +50,7 @@ class Scored:
 class Found(Scored):
     """Search against one detector: `scores` are the lowest of every chain."""
 
-    what: What
+    search: SearchKey
     clean: Array
     """Scores of the unchanged outliers."""
     control: Array
@@ -85,7 +85,7 @@ class Found(Scored):
 class Transferred(Scored):
     """Scores of worst cases found against another detector."""
 
-    what: What
+    search: SearchKey
     against: SubjectKey
 
 
@@ -101,7 +101,7 @@ class Reading:
     @cached_property
     def known(self) -> dict[tuple[SubjectKey, str], None]:
         """Detectors and outlier sets that have results, in the order of the study."""
-        return dict.fromkeys([*self.clean, *((one.subject, one.what.outliers) for one in self.found)])
+        return dict.fromkeys([*self.clean, *((one.subject, one.search.outliers) for one in self.found)])
 
     @property
     def several_sets(self) -> bool:
@@ -140,14 +140,14 @@ def read(results: Results, protocol: str) -> Reading:
         return SubjectKey.of(row), *inliers[SubjectKey.of(row)], row, results.scores(row)
 
     clean = {(SubjectKey.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
-    controls = {(SubjectKey.of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
+    controls = {(SubjectKey.of(row), _search_key(row)[1:]): results.scores(row) for row in _of("control", rows)}
     found = []
     for row in _of("search", rows):
-        subject, what = SubjectKey.of(row), _what(row)
-        before = clean[subject, what.outliers].scores if (subject, what.outliers) in clean else NONE
-        control = controls.get((subject, what[1:]), NONE)
-        found.append(Found(*scored(row), what, before, control, results))
-    transferred = [Transferred(*scored(row), _what(row), _against(row)) for row in _of("transfer", rows)]
+        subject, search = SubjectKey.of(row), _search_key(row)
+        before = clean[subject, search.outliers].scores if (subject, search.outliers) in clean else NONE
+        control = controls.get((subject, search[1:]), NONE)
+        found.append(Found(*scored(row), search, before, control, results))
+    transferred = [Transferred(*scored(row), _search_key(row), _against(row)) for row in _of("transfer", rows)]
     return Reading(clean, found, transferred)
 
 
@@ -159,8 +159,8 @@ def _against(row: Row) -> SubjectKey:
     return SubjectKey(row.tags["against_network"], row.tags["seed"], row.tags["against"])
 
 
-def _what(row: Row) -> What:
-    return What(row.tags["outliers"], row.tags["variation"], row.tags["method"])
+def _search_key(row: Row) -> SearchKey:
+    return SearchKey(row.tags["outliers"], row.tags["variation"], row.tags["method"])
 
 
 def interval(inliers: Array, outliers: Array) -> Interval:
@@ -177,7 +177,7 @@ def methods(found: Iterable[Found | Transferred]) -> dict[str, list[str]]:
     """Return, by variation, the methods that searched it, in the order of the study."""
     by_variation: dict[str, list[str]] = {}
     for one in found:
-        known = by_variation.setdefault(one.what.variation, [])
-        if one.what.method not in known:
-            known.append(one.what.method)
+        known = by_variation.setdefault(one.search.variation, [])
+        if one.search.method not in known:
+            known.append(one.search.method)
     return by_variation

@@ -79,7 +79,7 @@ def _line(one: Found) -> Line:
 
 def _about(one: Found | Transferred) -> dict[Column, Any]:
     """Return the columns that name the detector, the outlier set, the variation and the method."""
-    outliers, variation, method = one.what
+    outliers, variation, method = one.search
     return {**one.subject.line, OUTLIERS: outliers, VARIATION: titled(variation), METHOD: method}
 
 
@@ -153,7 +153,7 @@ def _transfers(reading: Reading) -> list[Table]:
         return []
     names, lines = reading.names, []
     for one, against in reading.judged:
-        clean = reading.clean.get((one.subject, one.what.outliers))
+        clean = reading.clean.get((one.subject, one.search.outliers))
         figures = {AUROC: one.auroc, AUROC_CLEAN: clean.auroc.value if clean else nan}
         lines.append({**_about(one), FOUND_AGAINST: names[against], **figures})
     caption = (

@@ -68,18 +68,18 @@ class TrialPlan:
 
     def _entries(self, tested: Sequence[Tested]) -> Iterator[Entry]:
         """Yield the scores of unchanged images, then of every shift of the inliers."""
-        clean = self._some(self.test)
+        clean = self._subset(self.test)
         yield from (self._entry(one, clean) for one in tested)
         for name, source in self.trial.outliers.items():
             images = self.trial.stressed(UncorruptedImages(source), self.outliers)
             yield from (self._entry(one, images, outliers=name) for one in tested if one.label is None)
         for setup, shifts in self.protocol.setups.items():
             for shift in shifts:
-                images = SoundImages(self._some(ShiftedImages(self.test, shift, SEED)))
+                images = SoundImages(self._subset(ShiftedImages(self.test, shift, SEED)))
                 tags = {"setup": setup, "shift": _name(shift), "severity": str(shift.params.get("severity", ""))}
                 yield from (self._entry(one, self._inliers(one, images), **tags) for one in tested)
 
-    def _some(self, images: ImageSource) -> ImageSource:
+    def _subset(self, images: ImageSource) -> ImageSource:
         whole = UncorruptedImages(images)
         return whole if self.count is None else BalancedImages(whole, self.count)
 
@@ -98,7 +98,7 @@ class TrialPlan:
 
     @cached_property
     def _classes(self) -> dict[int, str]:
-        sources = (self.trial.inliers.test, self._some(self.test), self._train)
+        sources = (self.trial.inliers.test, self._subset(self.test), self._train)
         return one_class_names(*(source.preview() for source in sources))
 
     @property
@@ -117,8 +117,8 @@ class TrialPlan:
         if one.label is not None:
             fitted_on = self._of_class(one.label, self._train).about.total
             which = {"class": one.of, "label": str(one.label), "n_train": str(fitted_on)}
-        what: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
-        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**names, **which, **what})
+        details: dict[str, Any] = {"outliers": "", "setup": "", "shift": "", "severity": "", **tags}
+        return Entry(self.protocol.name, ScoreCell(one.subject, images), {**names, **which, **details})
 
 
 def _name(shift: Shift) -> str:

@@ -148,7 +148,7 @@ def false_alarms(lines: Lines) -> list[Gallery]:
     where = f" on {line.subject.network}" if line.subject.network else ""
     caption = (
         f"Shifted inliers with the highest scores of {line.subject.detector}{where}, the best detector on "
-        f"{line.outliers} without shifts; a row per shift, for the {WORST} shifts of every setup that lower AUROC "
+        f"{line.outliers} without shifts; a row per shift, for at most {WORST} shifts of every setup that lower AUROC "
         "most. beyond: the fraction of outliers that score lower; lower is better, at 100 % the shifted inlier looks "
         "more outlying than every outlier. Of several seeds the first is shown."
     )

@@ -99,13 +99,13 @@ class Rood(Protocol):
         return self.one_class if isinstance(self.one_class, bool) else subject.label in self.one_class
 
     def cuts(self, study: Study) -> list[str]:
-        told = cut(self.images, INLIERS[study.budget], f"inlier images of {self.name}")
+        lines = cut(self.images, INLIERS[study.budget], f"inlier images of {self.name}")
         named = study.spec["outliers"] if study.spec else []
         if named and not any(self._apart(trial)[1] for trial in study.trials):
-            told.append(
+            lines.append(
                 f"the outlier sets in {self.name}: with one_class the other classes, or defects, are the outliers"
             )
-        return told
+        return lines
 
     def plan(self, study: Study) -> list[Entry]:
         for labels in (self.detectors, None if isinstance(self.one_class, bool) else self.one_class):
