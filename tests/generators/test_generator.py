@@ -55,7 +55,7 @@ def test_one_of_the_users_is_made_by_name_and_samples_by_seed() -> None:
     assert images.shape == (3, 1, 8, 8)
     assert torch.equal(images, generator.sample(3, seed=5))
     assert not torch.equal(images, generator.sample(3, seed=6))
-    with pytest.raises(NotImplementedError, match=r"gray translates no images; try sample\(n, seed\)"):
+    with pytest.raises(NotImplementedError, match=r"gray cannot translate images; use sample\(n, seed\)"):
         generator.translate(images)
 
 

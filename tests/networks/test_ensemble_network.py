@@ -73,7 +73,7 @@ def test_weights_come_back_in_an_ensemble_and_in_any_module_that_holds_one(tmp_p
 
 def test_members_are_trained_one_by_one() -> None:
     joined, images = Ensemble([member(0), member(1)]), farout.load("toy", "val", limit=20)
-    with pytest.raises(TypeError, match="trained one by one"):
+    with pytest.raises(TypeError, match="train its members one by one"):
         farout.networks.train(joined, images, images, epochs=1)
 
 

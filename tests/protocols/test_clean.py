@@ -192,7 +192,7 @@ def test_the_overview_is_a_mean_over_seeds(tmp_path: Path) -> None:
     captions = [table.caption for table in summary(results).tables]
     assert "Mean over 2 seeds." in captions[0]
     titles = [figure.title for figure in summary(results).figures if isinstance(figure, Densities)]
-    assert titles == ["Scores, net, seed 0", "Scores, net, seed 1"]
+    assert titles == ["Score distributions, net, seed 0", "Score distributions, net, seed 1"]
 
 
 def test_a_run_that_is_not_finished_is_summarized_as_far_as_it_is(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_run_without_results(tmp_path: Path) -> None:
 
 def test_figures_hold_the_scores(tmp_path: Path) -> None:
     (densities,) = [f for f in summary(write_run(tmp_path, SCORES)).figures if isinstance(f, Densities)]
-    assert densities.title == "Scores, net"
+    assert densities.title == "Score distributions, net"
     assert list(densities.panels) == ["a", "b"]
     for subject in (A, B):
         panel = densities.panels[subject[2]]
@@ -239,8 +239,8 @@ def test_figures_hold_the_scores(tmp_path: Path) -> None:
 def test_the_gallery_shows_what_the_best_detector_gets_most_wrong(tmp_path: Path) -> None:
     (gallery,) = [f for f in summary(write_run(tmp_path, SCORES)).figures if isinstance(f, Gallery)]
     titles = [strip.title for strip in gallery.strips]
-    assert titles[:2] == ["near: the most normal to b", "far: the most normal to a"]
-    assert titles[2].startswith("inliers: the least normal to a")
+    assert titles[:2] == ["outliers of near with the lowest scores of b", "outliers of far with the lowest scores of a"]
+    assert titles[2].startswith("inliers with the highest scores of a")
     inliers, outliers = SCORES[B][INLIERS], SCORES[B]["near"]
     assert isinstance(inliers, np.ndarray)
     assert isinstance(outliers, np.ndarray)

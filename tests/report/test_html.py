@@ -143,7 +143,9 @@ def test_the_best_is_bold_and_what_cannot_be_told_from_it_underlined(tmp_path: P
     source = render(document(write_run(tmp_path, sets)))
     for mark, names in (("best", ["best", "best"]), ("tied", ["alike", "alike"])):  # at a glance, and all figures
         assert re.findall(rf'<tr><td>(\w+)</td>(?:<td>[^<]*</td>)*<td class="{mark}">', source) == names
-    assert source.count("Bold: the best of its network and outlier set; underlined: cannot be told apart") == 2
+    assert (
+        source.count("Bold: the best detector of its network and outlier set; underlined: not significantly worse") == 2
+    )
 
 
 def test_plots_and_galleries_fit_a_narrow_page(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ def test_a_failure_is_shown_with_its_traceback(tmp_path: Path) -> None:
 
 def test_missing_results_are_announced(tmp_path: Path) -> None:
     words = "".join(check(render(document(write_run(tmp_path, outcomes(near=None, far=None))))).texts)
-    assert "2 of 6 results are missing. What follows shows the others" in words
+    assert "2 of 6 results are missing. This report shows the others" in words
     assert "4 of 6 results" in " ".join(words.split())
 
 

@@ -91,7 +91,7 @@ def test_text_page_and_table_tell_them(tmp_path: Path) -> None:
     assert table.frame["of_training"].tolist() == [0, 150, 0]
     assert "of_outlier" not in table.frame  # no detector learns from outliers here
     page = render(document(results))
-    assert "What was fitted on what" in page
+    assert "Number of images used for training and fitting" in page
     assert "Left out: 90 of 150 training images: detectors are fitted on the other 60." in page
 
 

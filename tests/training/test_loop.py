@@ -18,7 +18,7 @@ from farout.core import ImageSet
 from farout.networks import Network
 from farout.rng import generator
 from farout.training import Batch, Classifier, Context, Recipe, Stage, StageHistory, Task, fit
-from farout.training.augment import augmentations, augmented
+from farout.training.augment import augment, augmentations
 from farout.training.feed import Feed
 
 PLAIN = {"epochs": 2, "batch": 16, "augment": "none"}
@@ -200,7 +200,7 @@ def test_too_few_images_are_refused() -> None:
 
 def test_a_shift_that_draws_nothing_changes_half_of_the_images() -> None:
     images = TRAIN.batch(np.arange(90))
-    flipped = augmented(images, augmentations(["flip"]), seed=3)
+    flipped = augment(images, augmentations(["flip"]), seed=3)
     rounded = images.mul(255).round().div(255)
     changed = [not torch.equal(one, before) for one, before in zip(flipped, images, strict=True)]
     assert 30 < sum(changed) < 60
@@ -209,8 +209,8 @@ def test_a_shift_that_draws_nothing_changes_half_of_the_images() -> None:
         for one, before, moved in zip(flipped, rounded, changed, strict=True)
         if moved
     )
-    assert torch.equal(flipped, augmented(images, augmentations(["flip"]), seed=3))
-    assert not torch.equal(flipped, augmented(images, augmentations(["flip"]), seed=4))
+    assert torch.equal(flipped, augment(images, augmentations(["flip"]), seed=3))
+    assert not torch.equal(flipped, augment(images, augmentations(["flip"]), seed=4))
 
 
 class Recorder(Task):
@@ -272,7 +272,7 @@ def test_bf16_passes_compute_in_bf16_and_keep_float32_weights() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (None, ValueError, "Silent keeps its best epoch and must validate"),
+        (None, ValueError, "Silent keeps its best epoch, but its validate returned None"),
         (float("nan"), FloatingPointError, "the validation accuracy became nan after epoch 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Generators: models that are trained on images and make new ones. None is shipped yet; `farout.register` adds one."""
+"""Generators: models that are trained on images and generate new ones. None is built in; `farout.register` adds one."""
 
 from __future__ import annotations
 

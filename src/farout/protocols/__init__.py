@@ -1,4 +1,4 @@
-"""The evaluation protocols by name."""
+"""Evaluation protocols by name, and what a study asks of them: check, plan, and what its budget leaves out."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ names = PROTOCOLS.names
 
 
 def check(study: Study) -> None:
-    """An error where a protocol cannot be had with the study's images."""
+    """Raise if a protocol cannot be run on the study's images."""
     for spec in study.protocols:
         if reason := PROTOCOLS.create(spec.name, **spec.params).unsuited(study):
             raise ValueError(f"protocol {spec.name}: {reason}")
 
 
 def cuts(study: Study) -> list[str]:
-    """List what the budget leaves out: of the images to fit on, and of what the study asks its protocols for."""
+    """Return what the budget leaves out: of the images to fit on, and of what the study asks its protocols for."""
     asked = (cut for spec in study.protocols for cut in PROTOCOLS.create(spec.name, **spec.params).cuts(study))
     return [*fit_cuts(study.trials), *asked]
 
 
 def plan(study: Study) -> list[Entry]:
-    """The cells that a study's protocols ask for."""
+    """Return the cells that a study's protocols need."""
     check(study)
     return [entry for spec in study.protocols for entry in PROTOCOLS.create(spec.name, **spec.params).plan(study)]

@@ -1,4 +1,4 @@
-"""What a protocol is: one paper, as a plan and a summary."""
+"""Protocol contract: one published evaluation procedure, as a plan and a summary."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from farout.study.study import Study
 
 
 class Protocol(Named, ABC):
-    """One way of putting detectors to the test."""
+    """Evaluation procedure for detectors: the cells it needs, and the tables and figures of their results."""
 
     def unsuited(self, study: Study) -> str | None:
-        """Why this protocol cannot be had with the study's images; None where it can."""
+        """Return the reason why this protocol cannot be run on the study's images; None if it can."""
         if all(trial.outliers for trial in study.trials):
             return None
         return "it needs outliers: the study names none (outliers:), and these inliers bring none of their own"
 
     def cuts(self, study: Study) -> list[str]:
-        """What the budget leaves out of what the study asks this protocol for, for people to read."""
+        """Return what the budget leaves out of what the study asks this protocol for, as lines of text."""
         return []
 
     @abstractmethod
     def plan(self, study: Study) -> list[Entry]:
-        """The cells this protocol needs."""
+        """Return the cells that this protocol needs."""
 
     @classmethod
     @abstractmethod
     def summarize(cls, results: Results) -> Summary:
-        """Tables and figures from stored results alone, with whatever is there so far: a report is written without
-        the study's parts, which may be the user's own."""
+        """Return tables and figures of the results stored so far.
+
+        They need stored results alone, so that a report needs no code of the user's.
+        """
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol", Protocol, aliases.PROTOCOLS)

@@ -1,4 +1,4 @@
-"""The report's content: ask the protocols of a run for their summaries, and collect what else is to be known of it."""
+"""Content of a run's report: the summaries of its protocols, failures, notes, and the table of fit sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FITTED = Column("fitted", LABEL)
 
 
 def document(results: Results) -> Document:
-    """Return all that a report says of the results that are there by now."""
+    """Return the content of the report on the results stored so far."""
     counts = results.counts()
     return Document(
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
@@ -45,10 +45,10 @@ def _summary(spec: ProtocolSpec, results: Results) -> Summary:
 
 
 def _protocol(name: str) -> type[Protocol]:
-    """The class of a protocol. None is made: a study's settings may name code of the user's."""
-    made = PROTOCOLS[name]
-    assert isinstance(made, type)
-    return made
+    """Return the class of a protocol. It is not instantiated, since a study's settings may name code of the user's."""
+    protocol = PROTOCOLS[name]
+    assert isinstance(protocol, type)
+    return protocol
 
 
 def _failure(one: stored.Failure) -> Failure:
@@ -57,15 +57,16 @@ def _failure(one: stored.Failure) -> Failure:
 
 
 def _fitted(results: Results) -> list[Table]:
-    """The table of fit sizes; nothing where nothing was fitted."""
+    """Return the table of fit sizes; empty if nothing was fitted."""
     if not results.fitted:
         return []
     used = [kind for kind in SPLITS.values() if any(line[kind] for line in results.fitted)]
     counts = [Column(name, COUNT) for kind in used for name in (kind, f"of_{kind}")]
     lines = [{column: line[column.name] for column in (FITTED, NETWORK, SEED, *counts)} for line in results.fitted]
     caption = (
-        "Images that networks were trained and detectors fitted on: training, validation (the best epoch of a network "
-        "is chosen on them) and outlier images, each of how many there are (of_…). 0: not fitted on these. A detector "
-        "that is fitted on fewer images than in its paper may do worse."
+        "Number of images that each network was trained on and each detector was fitted on: training images, "
+        "validation images (they select the best epoch of a network) and outlier images. The columns of_… give how "
+        "many images the split has. 0: not fitted on this split. A detector that is fitted on fewer images than in its "
+        "paper may do worse."
     )
-    return [Table("fitted", "What was fitted on what", caption, lines)]
+    return [Table("fitted", "Number of images used for training and fitting", caption, lines)]

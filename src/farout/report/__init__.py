@@ -1,1 +1,1 @@
-"""The report: one HTML file, text, CSV and LaTeX, made from `content` alone; `figures` draws."""
+"""Report: one HTML file, text, CSV and LaTeX, written from `content` alone; `figures` draws."""

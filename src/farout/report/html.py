@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else."""
+"""HTML report: one self-contained file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from farout.report.tables import write_tables
 
 
 def render(document: Document) -> str:
-    """Return the report as HTML. All text is escaped, nothing is fetched."""
+    """Return the report as HTML; all text is escaped, and the page loads nothing."""
     environment = Environment(
         loader=PackageLoader("farout", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -50,9 +50,9 @@ def render(document: Document) -> str:
 
 
 def write_report(document: Document, path: Path) -> Path:
-    """Write the report to `path` (a folder gets a report.html), and its tables to a folder beside it.
+    """Write the report to `path` (in a folder: report.html) and its tables to a folder beside it. Return the path.
 
-    The folder is `tables`, of a report by another name than report.html `NAME_tables`.
+    The folder is `tables`, or `NAME_tables` if the report is not called report.html.
     """
     if path.suffix != ".html":
         path = path / "report.html"
@@ -89,8 +89,8 @@ def _figure(figure: Shown) -> dict[str, Any]:
     return {"title": figure.title, "caption": figure.caption, **parts}
 
 
-def _drawn(draw: Callable[[Any], Figure]) -> Callable[[Any], dict[str, Any]]:
-    return lambda figure: {"svg": Markup(svg(draw, figure))}  # drawn by us; texts in it are escaped
+def _draw_svg(draw: Callable[[Any], Figure]) -> Callable[[Any], dict[str, Any]]:
+    return lambda figure: {"svg": Markup(svg(draw, figure))}  # generated here; texts in it are escaped
 
 
 def _strip(strip: Strip) -> tuple[str, list[tuple[str, str]]]:
@@ -98,15 +98,15 @@ def _strip(strip: Strip) -> tuple[str, list[tuple[str, str]]]:
 
 
 PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
-    Densities: _drawn(densities.draw),
-    HeatMap: _drawn(heat_map.draw),
-    Histograms: _drawn(histograms.draw),
+    Densities: _draw_svg(densities.draw),
+    HeatMap: _draw_svg(heat_map.draw),
+    Histograms: _draw_svg(histograms.draw),
     Gallery: lambda gallery: {"strips": list(map(_strip, gallery.strips))},
     Sheet: lambda sheet: {"rows": list(map(_strip, sheet.strips))},
-    Curves: _drawn(curves.draw),
-    Bars: _drawn(bars.draw),
-    Scatter: _drawn(scatter.draw),
-    DensityMap: _drawn(density_map.draw),
-    Landscapes: _drawn(landscapes.draw),
+    Curves: _draw_svg(curves.draw),
+    Bars: _draw_svg(bars.draw),
+    Scatter: _draw_svg(scatter.draw),
+    DensityMap: _draw_svg(density_map.draw),
+    Landscapes: _draw_svg(landscapes.draw),
 }
-"""What each kind of figure gives to the page."""
+"""Functions that render each kind of figure, as values for the template."""

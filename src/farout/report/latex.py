@@ -12,11 +12,11 @@ _SPECIAL = {
     "→": r"$\to$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\ldots{}", "·": r"\textperiodcentered{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
-"""Characters that LaTeX takes for something else, or does not know."""
+"""Characters that have a special meaning in LaTeX, or that it does not know."""
 
 
 def latex(table: Table) -> str:
-    """A booktabs table: the best in bold, what cannot be told apart from it underlined, p-values as powers of ten."""
+    """Return a booktabs table: the best in bold, those tied with it underlined, small p-values as powers of ten."""
     columns = readable(table)
     names = [table.columns[column] for column in columns]
     cells = [
@@ -24,31 +24,31 @@ def latex(table: Table) -> str:
         for column, values in columns.items()
     ]
     lines = [list(line) for line in zip(*cells, strict=True)]
-    rows = [_row(line) for line in [[_escaped(name) for name in names], *lines]]
+    rows = [_row(line) for line in [[_escape(name) for name in names], *lines]]
     body = [rf"\begin{{tabular}}{{{'l' * len(names)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-    told = [f"{table.title}.", table.caption, *([MARKED] if table.marks else [])]
-    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(' '.join(told))}}}"]
+    caption = [f"{table.title}.", table.caption, *([MARKED] if table.marks else [])]
+    head = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(' '.join(caption))}}}"]
     head += [rf"\label{{tab:{re.sub('[^A-Za-z0-9_-]+', '-', table.name)}}}"]
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
 def _row(cells: list[str]) -> str:
-    """A line of cells; a bracket at its start would be taken for an argument of the end of the line before."""
+    """Return a row; LaTeX would take a bracket at its start for an argument of the line break before it."""
     line = " & ".join(cells) + r" \\"
     return f"{{}}{line}" if line.startswith("[") else line
 
 
 def _cell(column: Column, value: str, mark: str) -> str:
-    """One cell as LaTeX; of an interval beside it only the value is marked."""
+    """Return one cell as LaTeX; of a value with an interval only the value is marked."""
     if column.powers and (power := re.fullmatch(r"(\d)e-0*(\d+)", value)):
         digit, exponent = power.groups()
         factor = "" if digit == "1" else rf"{digit}\times "
         return rf"${factor}10^{{-{exponent}}}$"
     first, space, rest = value.partition(" ") if mark else (value, "", "")
     command = {BEST: r"\textbf", TIED: r"\underline"}.get(mark)
-    return (rf"{command}{{{_escaped(first)}}}" if command else _escaped(first)) + _escaped(space + rest)
+    return (rf"{command}{{{_escape(first)}}}" if command else _escape(first)) + _escape(space + rest)
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     text = " ".join(str(value).splitlines())  # an empty line would end the paragraph, and the table with it
     return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)

@@ -1,4 +1,4 @@
-"""Tables as people read them: rounded numbers, intervals beside values, and which values are the best."""
+"""Tables for people: rounded numbers, intervals beside values, and marks of the best values."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from typing import Any
 from farout.report.content import COUNT, INTERVAL, LABEL, Column, Table, cells
 
 MARKED = (
-    "Bold: the best of its network and outlier set; underlined: cannot be told apart from it (DeLong's paired test)."
+    "Bold: the best detector of its network and outlier set; underlined: not significantly worse than the best "
+    "(DeLong's paired test at the 0.05 level)."
 )
 """Legend of a table's marks."""
 
 
 def readable(table: Table) -> dict[Column, list[str]]:
-    """Return the columns as printed: three digits, an interval beside its value, columns that say nothing left out."""
+    """Return the columns as printed: three digits, intervals beside values, without columns that do not vary."""
     return {
-        column: [_printed(cell, column) for cell in cells(table.lines, column)]
+        column: [_format_cell(cell, column) for cell in cells(table.lines, column)]
         for column in table.columns
         if not (column.varying and _same(table, column))
     }
 
 
 def marks_of(table: Table, column: Column) -> list[str]:
-    """Return the marks of a column, line by line; empty strings where it has none."""
+    """Return the mark of every line in a column; an empty string without a mark."""
     return list(table.marks.get(column, [""] * len(table.lines)))
 
 
 def _same(table: Table, column: Column) -> bool:
-    """Does every line have the same value?"""
+    """Return True if every line has the same value."""
     return len(set(cells(table.lines, column))) == 1
 
 
-def _printed(cell: Any, column: Column) -> str:
+def _format_cell(cell: Any, column: Column) -> str:
     if column.kind is INTERVAL:
         value, low, high = cell
         return _number(value) + ("" if low != low else f" [{_number(low)}, {_number(high)}]")
@@ -41,7 +42,7 @@ def _printed(cell: Any, column: Column) -> str:
 
 
 def _number(value: float, powers: bool = False) -> str:
-    """Three digits; with `powers` the order of magnitude of numbers below .001."""
+    """Return a number with three digits; with `powers`, a number below .001 as a power of ten."""
     if value != value:
         return "–"
     return f"{value:.0e}" if powers and 0 < abs(value) < 1e-3 else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""Tables for people (text), for spreadsheets (CSV) and for papers (LaTeX)."""
+"""Tables as text, as CSV and as LaTeX."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from farout.report.latex import latex
 from farout.report.readable import readable
 
 SHOWN = 5
-"""Reasons of failures that a text names."""
+"""Number of failure reasons in the text."""
 
 
 def text(document: Document) -> str:
-    """Return the first table of every protocol as text, with what is to be known of it and what is missing."""
+    """Return the first table of every protocol as text, with fit sizes, notes and what is missing."""
     lines = [f"{document.name} (budget {document.budget})", *document.fit_sizes]
     lines += [f"left out: {cut}" for cut in document.cuts]
     lines += [f"note: {note}" for note in document.notes]
@@ -30,7 +30,7 @@ def text(document: Document) -> str:
 
 
 def _missing(document: Document) -> list[str]:
-    """How many results are missing, and why the first few of them failed."""
+    """Return lines with the number of missing results and the first reasons of failures."""
     if not document.missing:
         return []
     reasons = list(dict.fromkeys(failure.reason for failure in document.failures))
@@ -40,10 +40,10 @@ def _missing(document: Document) -> list[str]:
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
-    """Write every table as CSV (all digits) and LaTeX (as printed)."""
+    """Write every table as CSV (all digits) and LaTeX (as printed); return the paths."""
     make_folder(folder, folder.parent)
     writers: dict[str, Callable[[Table], str]] = {
-        "csv": lambda table: _no_formulas(table.frame).to_csv(index=False),
+        "csv": lambda table: _escape_formulas(table.frame).to_csv(index=False),
         "tex": lambda table: latex(table),
     }
     paths = []
@@ -54,8 +54,8 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     return paths
 
 
-def _no_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame as spreadsheets show it: text that they would run as a formula starts with an apostrophe."""
+def _escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with an apostrophe before text that spreadsheets would run as a formula."""
     return frame.rename(columns=_as_text).map(_as_text)
 
 

@@ -1,9 +1,9 @@
-"""Training: one loop for everything that is trained, be it a classifier, a detector or a generator.
+"""Training: one loop for classifiers, detectors and generators.
 
-task.py        what is trained: modules, players, losses, validation (write a subclass of `Task`)
+task.py        `Task`, to be subclassed: modules, players, losses and validation of a training
 recipe.py      all settings of a training; schedules.py: learning rates, ramps, decays
 loop.py        `fit`: trains a task, with checkpoints and progress; stage.py: one stage of it, step by step
-feed.py        which images every step sees; augment.py: in which form
+feed.py        the batches of every step; augment.py: augmentation of images
 players.py     optimizers, clipping, loss scaling; lars.py: LARS; weights.py: copies and moving averages
 checkpoint.py  the state of a training in a file
 classifier.py  the task of a classifier

@@ -21,19 +21,19 @@ PADDING = 4
 
 
 class Augmentation(ABC):
-    """A random change of training images."""
+    """Random change of training images."""
 
     @abstractmethod
     def identity(self) -> Json:
-        """Return what decides the changed images, apart from the seed."""
+        """Return the name, version and parameters that determine the changed images, together with the seed."""
 
     @abstractmethod
     def __call__(self, images: Tensor, seed: int) -> Tensor:
-        """Return the images [B, C, H, W] changed, each in a way of its own."""
+        """Return the augmented images [B, C, H, W], each with its own random parameters."""
 
 
 def augmentation_names() -> list[str]:
-    """Return the names that a recipe may give: those of shifts, and "crop_flip"."""
+    """Return the names of all augmentations: those of shifts, and "crop_flip"."""
     return sorted([CROP_FLIP, *shifts.names()])
 
 
@@ -43,7 +43,7 @@ def augmentations(names: Iterable[str]) -> list[Augmentation]:
 
 
 class ShiftAugmentation(Augmentation):
-    """A shift of every image; where it draws nothing, of one half of them, drawn at random."""
+    """Shift of every image; a shift without random parameters is applied to a random half of the images."""
 
     def __init__(self, shift: Shift) -> None:
         self.shift = shift
@@ -60,7 +60,7 @@ class ShiftAugmentation(Augmentation):
 
 
 class RandomCropFlip(Augmentation):
-    """The crop and flip of He et al. 2016, section 4.2: padded with 4 black pixels, cropped back, mirrored or not."""
+    """Crop and flip of He et al. 2016, section 4.2: padded with 4 black pixels, cropped back, mirrored or not."""
 
     def identity(self) -> Json:
         return {"name": CROP_FLIP, "version": 1}
@@ -70,7 +70,7 @@ class RandomCropFlip(Augmentation):
 
 
 class CropFlip(NamedTuple):
-    """Per image: where the crop starts in the padded image, and whether it is mirrored."""
+    """Parameters per image: where the crop starts in the padded image, and True if it is mirrored."""
 
     top: Tensor  # [B] in 0 .. 2 * PADDING
     left: Tensor  # [B] in 0 .. 2 * PADDING
@@ -78,13 +78,13 @@ class CropFlip(NamedTuple):
 
 
 def sample_crop_flip(count: int, generator: torch.Generator) -> CropFlip:
-    """Draw the parameters of `count` images, every crop and both directions alike."""
+    """Draw the parameters of `count` images, uniformly over all crops and both directions."""
     top, left = torch.randint(0, 2 * PADDING + 1, (2, count), generator=generator)
     return CropFlip(top, left, torch.rand(count, generator=generator) < 0.5)
 
 
 def crop_flip(images: Tensor, params: CropFlip) -> Tensor:
-    """Images [B, C, H, W] padded, cropped back to their side and mirrored as `params` say."""
+    """Return images [B, C, H, W] padded, cropped back to their side and mirrored according to `params`."""
     top, left, flip = (value.to(images.device) for value in params)
     height, width = images.shape[2:]
     columns = torch.arange(width, device=images.device).expand(len(images), -1)
@@ -95,8 +95,8 @@ def crop_flip(images: Tensor, params: CropFlip) -> Tensor:
     return padded[image, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
-def augmented(images: Tensor, changes: Iterable[Augmentation], seed: int) -> Tensor:
-    """Return the images after these augmentations, one after the other."""
-    for place, change in enumerate(changes):
-        images = change(images, seed_of(seed, place))
+def augment(images: Tensor, changes: Iterable[Augmentation], seed: int) -> Tensor:
+    """Return the images with these augmentations applied one after the other."""
+    for number, change in enumerate(changes):
+        images = change(images, seed_of(seed, number))
     return images

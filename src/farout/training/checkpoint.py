@@ -1,4 +1,4 @@
-"""Checkpoints: where a training stands, in one safetensors file that is written whole or not at all."""
+"""Checkpoints: the state of a training in one safetensors file, written atomically."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from farout.identity import bytes_of, digest, digest_arrays
 from farout.networks.weights import write_tensors
 
 KEY = "farout"
-"""The entry of the file's header that holds the position as JSON."""
+"""Entry of the file's header that holds the position as JSON."""
 
 
 class Checkpoint(NamedTuple):
     """State of a training between two steps."""
 
     position: dict[str, Any]
-    """Everything that is no tensor, as JSON."""
+    """State other than tensors, as JSON."""
     tensors: dict[str, Tensor]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
@@ -33,7 +33,7 @@ class Checkpoint(NamedTuple):
         }
 
 
-def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors with a prefix before their names."""
     return {f"{prefix}/{key}": value for key, value in tensors.items()}
 
@@ -45,7 +45,7 @@ def save(path: Path, identity: str, state: Checkpoint) -> None:
 
 
 def load(path: Path, identity: str) -> Checkpoint | None:
-    """Return the checkpoint; None where there is none, a damaged one, or one of another training."""
+    """Return the checkpoint; None if it is missing, damaged, or of another training."""
     try:
         if not present(path):
             return None
@@ -64,6 +64,6 @@ def load(path: Path, identity: str) -> Checkpoint | None:
 
 
 def _content(state: Checkpoint) -> str:
-    """Return the checksum of all of it: training does not go on from a damaged state."""
+    """Return the checksum of the whole state; training never resumes from a damaged one."""
     arrays = ((key, bytes_of(value)) for key, value in sorted(state.tensors.items()))
     return digest([state.position, digest_arrays(arrays)])

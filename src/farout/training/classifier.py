@@ -31,17 +31,17 @@ class History:
 
     @property
     def best_epoch(self) -> int:
-        """The epoch, counted from 0, with the highest validation accuracy; the last of equals."""
+        """Index of the epoch with the highest validation accuracy; the last of equals."""
         return max(range(len(self.accuracies)), key=lambda epoch: (self.accuracies[epoch], epoch))
 
     @property
     def best_accuracy(self) -> float:
-        """The validation accuracy of the weights that were kept."""
+        """Validation accuracy of the weights that are kept."""
         return self.accuracies[self.best_epoch]
 
 
 class Classifier(Task):
-    """Cross entropy of a network; of its epochs the one with the highest validation accuracy is kept."""
+    """Task of a network trained with cross entropy; it keeps the epoch with the highest validation accuracy."""
 
     stages = (Stage(keep="max"),)
     figure = "validation accuracy"
@@ -50,7 +50,9 @@ class Classifier(Task):
 
     def __init__(self, network: Network, val_set: ImageSet) -> None:
         if isinstance(network, Ensemble):
-            raise TypeError("the members of an ensemble are trained one by one, each with a seed of its own")
+            raise TypeError(
+                "expected a single network, got an ensemble: train its members one by one, each with its own seed"
+            )
         check_labels(val_set, network.classes, "validation")
         self.network, self.val_set = network, val_set
         self.modules = {"network": network}
@@ -81,8 +83,8 @@ def train(
     """Train with cross entropy; the network ends in eval mode with the weights of its best epoch.
 
     The best epoch is the one with the highest validation accuracy, the last of equals.
-    recipe: the settings of `farout.training.Recipe`: epochs (or steps), and where they are not the usual ones lr,
-        batch, momentum, weight_decay, schedule, augment, seed and all others.
+    recipe: settings of `farout.training.Recipe`: epochs (or steps), and any other that differs from its default, such
+        as lr, batch, momentum, weight_decay, schedule, augment or seed.
     checkpoint, progress: as in `farout.training.fit`.
     """
     task = Classifier(network, val_set)

@@ -1,4 +1,4 @@
-"""Feed of a training: which images every forward pass sees, and in which form; all of it follows from the seed."""
+"""Feed of a training: the images of every forward pass, in order and augmented; the seed determines all of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.rng import generator, seed_of
-from farout.training.augment import augmentations, augmented
+from farout.training.augment import augment, augmentations
 from farout.training.recipe import Recipe
 from farout.training.task import Batch, Stream
 
 
 class Feed:
-    """Batches of one stage. Every turn has `batches` steps with images of their own, of `accumulate` passes each."""
+    """Batches of one stage. Every turn has `batches` steps with different images, each of `accumulate` passes."""
 
     def __init__(self, images: ImageSet, recipe: Recipe, batches: int, device: torch.device) -> None:
         self.images, self.recipe, self.batches, self.device = images, recipe, batches, device
@@ -29,7 +29,7 @@ class Feed:
                 "smaller batch"
             )
         self.used = self.per_epoch * passes * recipe.batch if recipe.drop_last else len(images)
-        """Images of one epoch."""
+        """Number of images of one epoch."""
         self._labels = None if images.labels is None else torch.as_tensor(images.labels)
         self._augment = augmentations(recipe.augment)
         self._turns: tuple[Tensor, ...] = ()
@@ -43,7 +43,7 @@ class Feed:
         self._streams = {name: StreamFeed(name, stream, self.recipe, epoch) for name, stream in streams.items()}
 
     def seen(self, turns: int) -> int:
-        """Return how many images the first turns of an epoch use."""
+        """Return the number of images that the first turns of an epoch use."""
         each, more = divmod(self.used, self.per_epoch)
         return turns * each + min(turns, more)
 
@@ -57,10 +57,10 @@ class Feed:
         images = self.images.batch(indices.numpy()).to(self.device)
         if self._augment:
             seed = seed_of(self.recipe.seed, "train", self._epoch, turn, "augment", number)
-            images = augmented(images, self._augment, seed)
+            images = augment(images, self._augment, seed)
         labels = None if self._labels is None else self._labels[indices].to(self.device)
-        place = turn * self.batches * self.recipe.accumulate + number
-        streams = {name: stream.batch(place, self.device) for name, stream in self._streams.items()}
+        position = turn * self.batches * self.recipe.accumulate + number
+        streams = {name: stream.batch(position, self.device) for name, stream in self._streams.items()}
         return Batch(images, labels, indices, streams)
 
 
@@ -75,12 +75,12 @@ class StreamFeed:
         self._orders: dict[int, Tensor] = {}
 
     def indices(self, number: int) -> Tensor:
-        """Return the images of the `number`-th batch of the epoch."""
+        """Return the indices of the `number`-th batch of the epoch."""
         total, start = len(self.stream.images), number * self.stream.batch
-        places = np.arange(start, start + self.stream.batch)
-        rounds = places // total
+        positions = np.arange(start, start + self.stream.batch)
+        rounds = positions // total
         self._orders = {one: self._order(one) for one in np.unique(rounds).tolist()}
-        return torch.cat([order[places[rounds == one] % total] for one, order in self._orders.items()])
+        return torch.cat([order[positions[rounds == one] % total] for one, order in self._orders.items()])
 
     def _order(self, one: int) -> Tensor:
         if one in self._orders:
@@ -90,8 +90,6 @@ class StreamFeed:
     def batch(self, number: int, device: torch.device) -> Batch:
         """Return the `number`-th batch of the epoch."""
         indices, images = self.indices(number), self.stream.images
-        pixels = augmented(
-            images.batch(indices.numpy()).to(device), self._augment, seed_of(self.seed, "augment", number)
-        )
+        pixels = augment(images.batch(indices.numpy()).to(device), self._augment, seed_of(self.seed, "augment", number))
         labels = None if images.labels is None else torch.as_tensor(images.labels[indices.numpy()]).to(device)
         return Batch(pixels, labels, indices)

@@ -1,4 +1,4 @@
-"""History of a stage of a training: losses and validation figures of every epoch."""
+"""History of a training stage: losses and validation figures of every epoch."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class StageHistory:
     stage: str = ""
     keep: Keep = "last"
     losses: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
-    """By player, the mean loss of every epoch; None where it had no turn."""
+    """Mean loss of every epoch by player; None if the player had no turn."""
     figures: list[float] = dataclasses.field(default_factory=list)
     epochs: int = 0
-    """Epochs finished."""
+    """Number of finished epochs."""
 
     @property
     def best_epoch(self) -> int:
-        """The epoch, counted from 0, whose weights are kept; the last of equals."""
+        """Index of the epoch whose weights are kept; the last of equals."""
         if self.keep == "last":
             return self.epochs - 1
         sign = 1 if self.keep == "max" else -1
@@ -37,5 +37,5 @@ class StageHistory:
         self.epochs += 1
 
     def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
+        """Return the history as JSON."""
         return dataclasses.asdict(self)

@@ -51,7 +51,7 @@ class LARS(Optimizer):
     def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Move all parameters that have a gradient; return the loss of `closure` where one is given."""
+        """Move all parameters that have a gradient; return the loss of `closure` if there is one."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -63,7 +63,7 @@ class LARS(Optimizer):
         return loss
 
     def _velocity(self, weight: Tensor, group: dict[str, Any]) -> Tensor:
-        """Return what a step subtracts, before the learning rate: the direction with momentum."""
+        """Return the direction with momentum; a step subtracts it times the learning rate."""
         direction = _direction(weight, weight.grad, group)
         momentum: float = group["momentum"]
         if not momentum:
@@ -78,7 +78,7 @@ class LARS(Optimizer):
 
 
 def _direction(weight: Tensor, gradient: Tensor | None, group: dict[str, Any]) -> Tensor:
-    """Return λ·(g + weight_decay·w); the gradient alone where the tensor is excluded."""
+    """Return λ·(g + weight_decay·w); the gradient alone if the tensor is excluded."""
     assert gradient is not None
     if group["exclude_1d"] and weight.ndim <= 1:
         return gradient.clone()

@@ -1,4 +1,4 @@
-"""The training loop: one for classifiers, detectors and generators, seeded, resumable to the bit."""
+"""Training loop of classifiers, detectors and generators: seeded, and resumable bit for bit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from farout.training.weights import copies, put, tensors_of
 VERSION = 2
 """Bumped by hand when the same arguments give other weights."""
 CHECKPOINT_SECONDS = 60.0
-"""Seconds between two checkpoints: what a training that is killed loses at most, and one step."""
+"""Seconds between two checkpoints; a killed training loses at most this time and one step."""
 CHEAP = 100
-"""After an epoch a checkpoint is written where the last has taken less than this part of the time since."""
+"""A checkpoint is written after an epoch if the time since the last is at least this multiple of its cost."""
 REPORT_SECONDS = 0.2
-"""Seconds between two progress reports where reading a loss waits for the device."""
+"""Seconds between two progress reports on devices where reading a loss blocks."""
 
 Progress = Callable[[int, int, str], None]
 """`progress(done_images, total_images, message)`, called after steps and epochs."""
@@ -72,17 +72,17 @@ def fit(
 ) -> list[StageHistory]:
     """Train a task; its modules end in eval mode with the weights that its stages keep. Return a history per stage.
 
-    checkpoint: file that the state is written to every minute and, where that costs little, after every epoch. The
-        same call on the same task then goes on from there and ends, on the same kind of machine, in the same weights
-        bit for bit. A checkpoint of another call is overwritten.
-    progress: what it raises ends the training, as Ctrl-C does, after a last checkpoint. Without it, a terminal shows a
-        bar.
-    A call that fails or is interrupted leaves the task in the state it was in.
+    checkpoint: file that the state is written to every minute and, if that costs little, after every epoch. The same
+        call on the same task resumes from it and ends, on the same kind of machine, in the same weights bit for bit.
+        A checkpoint of another call is overwritten.
+    progress: called after steps and epochs; an exception that it raises ends the training, as Ctrl-C does, after a
+        last checkpoint. Without it, a terminal shows a bar.
+    A call that fails or is interrupted restores the task to its state before the call.
     """
     device = torch.device(device)
     task.to(device)
     tensors = tensors_of(task.modules)
-    given, state = copies(tensors), copies(task.state())
+    initial, state = copies(tensors), copies(task.state())
     trainable = [one for one in tensors.values() if one.requires_grad]
     try:
         with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device):
@@ -91,11 +91,11 @@ def fit(
                 run.file = run.file or around.folder / f"{run.identity}.safetensors"
                 progress = progress or around.progress
             if progress is not None:
-                return run.go(progress)
+                return run.train(progress)
             with show(f"train {type(task).__name__}", run.total) as count:
-                return run.go(_Counter(count))
+                return run.train(_Counter(count))
     except BaseException:
-        put(tensors, given)
+        put(tensors, initial)
         task.load_state(state)
         raise
     finally:
@@ -125,13 +125,13 @@ class _Run:
         self.identity = digest([VERSION, recipe.identity(), images.fingerprint, identity_of(task)])
         self.finished: list[StageHistory] = []
         self.total = sum(plan.total for plan in self.plans)
-        """Images of all stages."""
+        """Number of images of all stages."""
         self.saved_at = self.reported_at = time.monotonic()
         self.cost = 0.0
-        """Seconds that the last checkpoint has taken."""
+        """Seconds that the last checkpoint took."""
 
-    def go(self, progress: Progress) -> list[StageHistory]:
-        """Train what is left."""
+    def train(self, progress: Progress) -> list[StageHistory]:
+        """Train the stages that are left; return the histories of all stages."""
         found = checkpoints.load(self.file, self.identity) if self.file else None
         if found is not None:
             self.finished = [StageHistory(**one) for one in found.position["finished"]]
@@ -140,17 +140,17 @@ class _Run:
             if found is not None:
                 stage.load(found)
                 found = None
-            self._train(stage, progress)
+            self._train_stage(stage, progress)
             self.finished.append(stage.history)
         return self.finished
 
     @property
     def before(self) -> int:
-        """Images of the stages that are finished."""
+        """Number of images of the finished stages."""
         return sum(plan.total for plan in self.plans[: len(self.finished)])
 
-    def _train(self, stage: StageRun, progress: Progress) -> None:
-        """Train one stage; whatever ends it between two steps, a checkpoint is written."""
+    def _train_stage(self, stage: StageRun, progress: Progress) -> None:
+        """Train one stage; if it is interrupted between two steps, write a checkpoint."""
 
         def pulse(ended: bool) -> None:
             now = time.monotonic()
@@ -163,7 +163,7 @@ class _Run:
                 self._save(stage)
 
         try:
-            stage.go(pulse)
+            stage.train(pulse)
         except FloatingPointError:
             raise
         except BaseException:
@@ -190,7 +190,7 @@ class _Run:
 
 
 def identity_of(task: Task) -> Json:
-    """Return what decides a task's weights, apart from the recipe and the training images."""
+    """Return everything that determines a task's weights, except the recipe and the training images."""
     modules = {
         name: module.digest if isinstance(module, Network) else digest_module(module)
         for name, module in task.modules.items()

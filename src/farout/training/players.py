@@ -1,4 +1,4 @@
-"""Players at work: optimizers, clipping, loss scaling, and which parameters take gradients."""
+"""Players with their optimizers: clipping, loss scaling, and switching of gradients."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ def make_optimizer(recipe: Recipe, parameters: Iterable[nn.Parameter]) -> torch.
     return kind(parameters, recipe.lr, betas=recipe.betas, eps=recipe.eps, weight_decay=recipe.weight_decay)
 
 
-class Acting:
-    """A player with its optimizer."""
+class ActivePlayer:
+    """Player with its parameters and its optimizer."""
 
-    def __init__(self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[Acting]):
+    def __init__(
+        self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[ActivePlayer]
+    ):
         self.player, self.recipe = player, recipe.changed(**player.changes)
         self.parameters = _parameters(player, task)
-        self.owner: Acting | None = _owner(player, others, self.parameters)
+        self.owner: ActivePlayer | None = _owner(player, others, self.parameters)
         self.optimizer: torch.optim.Optimizer
         self.scaler: torch.amp.GradScaler | None
         if self.owner is not None:
@@ -62,7 +64,7 @@ class Acting:
         return nullcontext() if dtype is None else torch.autocast(self._device.type, dtype)
 
     def backward(self, loss: Tensor) -> None:
-        """Add a loss's gradients."""
+        """Add the gradients of a loss."""
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self, lr: float) -> None:
@@ -82,7 +84,7 @@ class Acting:
     # Checkpoints
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimizer's tensors by parameter and name; none where the optimizer is another player's."""
+        """Return the optimizer's tensors by parameter and name; none if the optimizer is another player's."""
         return {
             f"{name}/{key}": value
             for name, parameter in (self.parameters.items() if self.owner is None else ())
@@ -91,9 +93,9 @@ class Acting:
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state` has returned."""
-        for place, value in state.items():
-            name, _, key = place.rpartition("/")
+        """Restore the tensors that `state` returned."""
+        for path, value in state.items():
+            name, _, key = path.rpartition("/")
             parameter = self.parameters[name]
             alike = value.shape == parameter.shape and value.ndim > 0
             kept = torch.empty_like(parameter, dtype=value.dtype).copy_(value).detach() if alike else value.clone()
@@ -105,7 +107,7 @@ class Acting:
 
 
 def _parameters(player: Player, task: Task) -> dict[str, nn.Parameter]:
-    """Return the parameters of a player that are to be trained, by module and name."""
+    """Return the trainable parameters of a player, by module and name."""
     for name in player.modules:
         if name not in task.modules:
             raise unknown(f"module of player {player.name!r}:", name, task.modules)
@@ -116,11 +118,15 @@ def _parameters(player: Player, task: Task) -> dict[str, nn.Parameter]:
         if parameter.requires_grad
     }
     if not named:
-        raise ValueError(f"player {player.name!r} has nothing to train: all its parameters are frozen, or it has none")
+        raise ValueError(
+            f"player {player.name!r} has nothing to train: expected at least one parameter that is not frozen"
+        )
     return named
 
 
-def _owner(player: Player, others: Sequence[Acting], parameters: Mapping[str, nn.Parameter]) -> Acting | None:
+def _owner(
+    player: Player, others: Sequence[ActivePlayer], parameters: Mapping[str, nn.Parameter]
+) -> ActivePlayer | None:
     """Return the player whose optimizer this one uses."""
     if not player.shares:
         return None
@@ -128,29 +134,31 @@ def _owner(player: Player, others: Sequence[Acting], parameters: Mapping[str, nn
     if player.shares not in found:
         raise unknown(f"player before {player.name!r}:", player.shares, found)
     if more := parameters.keys() - found[player.shares].parameters.keys():
-        raise ValueError(f"player {player.name!r} has {min(more)}, which the optimizer of {player.shares!r} has not")
+        raise ValueError(
+            f"player {player.name!r} shares the optimizer of {player.shares!r}, which does not have {min(more)}"
+        )
     return found[player.shares]
 
 
-def act(task: Task, stage: str, recipe: Recipe, device: torch.device) -> list[Acting]:
-    """Return the players of a stage, ready."""
-    acting: list[Acting] = []
+def create_players(task: Task, stage: str, recipe: Recipe, device: torch.device) -> list[ActivePlayer]:
+    """Return the players of a stage with their optimizers."""
+    players: list[ActivePlayer] = []
     for player in task.players(stage):
-        acting.append(Acting(player, recipe, task, device, acting))
-    return acting
+        players.append(ActivePlayer(player, recipe, task, device, players))
+    return players
 
 
-def gradient_switch(acting: Sequence[Acting]) -> Callable[[Acting], None]:
-    """Return a function that lets a player's parameters take gradients, and no others.
+def gradient_switch(players: Sequence[ActivePlayer]) -> Callable[[ActivePlayer], None]:
+    """Return a function that enables gradients for a player's parameters and disables them for all others.
 
-    So that the graph of a generator is not built where only the discriminator learns, and the other way round.
+    This avoids building the graph of a generator while only the discriminator learns, and vice versa.
     """
-    everything = {id(one): one for player in acting for one in player.parameters.values()}
-    own = {id(player): {id(one) for one in player.parameters.values()} for player in acting}
+    everything = {id(one): one for player in players for one in player.parameters.values()}
+    own = {id(player): {id(one) for one in player.parameters.values()} for player in players}
     if all(len(ids) == len(everything) for ids in own.values()):
         return lambda player: None
 
-    def switch(player: Acting) -> None:
+    def switch(player: ActivePlayer) -> None:
         for key, parameter in everything.items():
             parameter.requires_grad_(key in own[id(player)])
 

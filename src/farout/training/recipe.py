@@ -1,4 +1,4 @@
-"""Recipes: every setting of a training that decides the weights, and its checks."""
+"""Recipes: all settings that determine the weights of a training, and their validation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Recipe:
     """
 
     epochs: int | None = None
-    """Passes over the training images; give these or `steps`."""
+    """Passes over the training images; set this or `steps`."""
     steps: int | None = None
     batch: int = 128
     """Largest number of images in one forward pass: an epoch's images are divided into near-equal batches."""
@@ -39,26 +39,26 @@ class Recipe:
     optimizer: Optimizer = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
-    """Of sgd and lars."""
+    """Momentum of sgd and lars."""
     nesterov: bool = True
-    """Of sgd with momentum."""
+    """Nesterov momentum; of sgd with momentum."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Of adam and adamw, as is `eps`."""
+    """Betas of adam and adamw; so is `eps`."""
     eps: float = 1e-8
     trust: float = 0.001
     """Trust coefficient of lars."""
     exclude_1d: bool = True
-    """Of lars: leave biases and norms without scaling and without weight decay."""
+    """Exclude biases and norms from scaling and weight decay; of lars."""
     weight_decay: float = 5e-4
     schedule: Schedule = "cosine"
     milestones: tuple[float, ...] = ()
-    """Where the schedule "milestones" multiplies the learning rate by `factor`: after so many epochs, or steps where
-    the recipe counts steps."""
+    """Epochs (or steps, if the recipe counts steps) after which the schedule "milestones" multiplies the learning rate
+    by `factor`."""
     factor: float = 0.1
     final_lr: float = 0.0
-    """Where the schedule "cosine" ends."""
+    """Final learning rate of the schedule "cosine"."""
     warmup_steps: int = 0
-    """Steps in which the learning rate rises linearly from `warmup_from` · lr; or give `warmup_epochs`."""
+    """Steps in which the learning rate rises linearly from `warmup_from` · lr; or set `warmup_epochs`."""
     warmup_epochs: float = 0.0
     warmup_from: float = 0.0
     decay: float = 1.0
@@ -66,19 +66,19 @@ class Recipe:
     clip: float | None = None
     """Largest norm of a player's gradient."""
     ema: float | None = None
-    """Decay of the exponential moving average of the weights, which then is what is validated and kept."""
+    """Decay of the exponential moving average of the weights; the average is then validated and kept."""
     ema_start: int = 0
-    """Steps before which the average is a copy."""
+    """Step from which on weights are averaged; before it the average is a copy."""
     ema_ramp: float = 0.0
-    """Where above 0, the average's half-life is at most this share of the steps so far (StyleGAN2: 0.05)."""
+    """If above 0, the half-life of the average is at most this fraction of the steps so far (StyleGAN2: 0.05)."""
     ema_buffers: Buffers = "copy"
     autocast: Autocast = "none"
     label_smoothing: float = 0.0
     augment: str | tuple[str, ...] = CROP_FLIP
-    """Names of shifts, applied in this order, "crop_flip" among them; "none" for no augmentation. A shift that draws
-    nothing itself (flip, rot90) changes half of the images."""
+    """Names of shifts, applied in this order, "crop_flip" among them; "none" for no augmentation. A shift without
+    random parameters (flip, rot90) changes a random half of the images."""
     threads: int = 1
-    """Threads of torch: sums may depend on how many there are."""
+    """Threads of torch; floating-point sums depend on their number."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class Recipe:
                 raise ValueError(f"expected {expected}, got {got}")
 
     def _conditions(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
-        """Yield what is expected, whether it holds, and of which fields."""
+        """Yield conditions: the expectation as text, True if it holds, and the fields that it is about."""
         yield "epochs or steps, one of them", (self.epochs is None) != (self.steps is None), ("epochs", "steps")
         yield "batch >= 2", self.batch >= 2, ("batch",)
         for field in ("epochs", "steps", "accumulate"):
@@ -123,12 +123,12 @@ class Recipe:
 
     @classmethod
     def of(cls, **settings: Any) -> Recipe:
-        """Return the recipe of these settings; an unknown one is answered with the nearest known."""
+        """Return the recipe with these settings; raise if one is unknown, naming the most similar one."""
         cls._check_names(settings)
         return cls(**settings)
 
     def changed(self, **changes: Any) -> Recipe:
-        """Return the recipe with other settings; epochs take the place of steps, and the other way round."""
+        """Return the recipe with changed settings; epochs replace steps, and vice versa."""
         self._check_names(changes)
         if "epochs" in changes:
             changes.setdefault("steps", None)
@@ -144,28 +144,30 @@ class Recipe:
                 raise unknown("setting of a training:", name, known)
 
     def shortened(self, epochs: int, per_epoch: int) -> Self:
-        """Return the recipe with at most so many epochs (of `per_epoch` steps each); milestones and the warm-up are
-        shortened in proportion."""
+        """Return the recipe with at most `epochs` epochs of `per_epoch` steps each.
+
+        Milestones and the warm-up are shortened in proportion.
+        """
         now, most = (self.epochs, epochs) if self.steps is None else (self.steps, epochs * per_epoch)
         assert now is not None
         if now <= most:
             return self
-        share = most / now
+        fraction = most / now
         return dataclasses.replace(
             self,
             epochs=most if self.steps is None else None,
             steps=None if self.steps is None else most,
-            milestones=tuple(milestone * share for milestone in self.milestones),
-            warmup_steps=round(self.warmup_steps * share),
-            warmup_epochs=self.warmup_epochs * share,
+            milestones=tuple(milestone * fraction for milestone in self.milestones),
+            warmup_steps=round(self.warmup_steps * fraction),
+            warmup_epochs=self.warmup_epochs * fraction,
         )
 
     def identity(self) -> dict[str, Json]:
-        """Return all settings; of augmentations also their versions and parameters."""
+        """Return all settings, with the versions and parameters of augmentations."""
         return {**dataclasses.asdict(self), "augment": [one.identity() for one in augmentations(self.augment)]}
 
     def steps_per_epoch(self, images: int, batches: int = 1) -> int:
-        """Return how many turns, each of `batches` steps with fresh images, use every image once."""
+        """Return the number of turns, each of `batches` steps with new images, that use every image once."""
         per_turn = self.batch * self.accumulate * batches
         return images // per_turn if self.drop_last else math.ceil(images / per_turn)
 
@@ -180,7 +182,7 @@ class Recipe:
             self.total_steps(per_epoch),
             lr=self.lr,
             schedule=self.schedule,
-            milestones=[place * (per_epoch if self.steps is None else 1) for place in self.milestones],
+            milestones=[milestone * (per_epoch if self.steps is None else 1) for milestone in self.milestones],
             factor=self.factor,
             final=self.final_lr,
             warmup=self.warmup_steps or self.warmup_epochs * per_epoch,
@@ -202,4 +204,4 @@ def _are_betas(betas: tuple[float, ...]) -> bool:
 
 
 def _are_milestones(milestones: tuple[float, ...]) -> bool:
-    return all(0 < place < math.inf for place in milestones) and list(milestones) == sorted(milestones)
+    return all(0 < milestone < math.inf for milestone in milestones) and list(milestones) == sorted(milestones)

@@ -1,4 +1,4 @@
-"""Schedules: the learning rate of every step, and scalars of a loss that change while training goes on."""
+"""Schedules: the learning rate of every step, and scalars of a loss that change during training."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def learning_rate(
     constant: lr.
     cosine: Loshchilov & Hutter 2017, eq. 5, without restarts, from the end of the warm-up down to `final`.
     step: He et al. 2016, section 4.2: divided by 10 after one half of the steps and again after three quarters.
-    milestones: times `factor` from each of these steps on.
-    In the first `warmup` steps all of this is times warmup_from + (1 − warmup_from) · step / warmup; throughout it is
-    times decay^step.
+    milestones: multiplied by `factor` from each of these steps on.
+    In the first `warmup` steps the rate is multiplied by warmup_from + (1 − warmup_from) · step / warmup; in all steps
+    by decay^step.
     """
     rate = lr
     if schedule == "cosine":
@@ -35,7 +35,7 @@ def learning_rate(
     elif schedule == "step":
         rate = lr * (0.01 if 4 * step >= 3 * steps else 0.1 if 2 * step >= steps else 1.0)
     elif schedule == "milestones":
-        rate = lr * factor ** sum(step >= place for place in milestones)
+        rate = lr * factor ** sum(step >= milestone for milestone in milestones)
     if step < warmup:
         rate *= warmup_from + (1 - warmup_from) * step / warmup
     return rate * decay**step
@@ -51,8 +51,8 @@ def ramp(at: float, start: float, stop: float, low: float = 0.0, high: float = 1
 def ema_decay(decay: float, step: int, start: int = 0, ramp: float = 0.0) -> float:
     """Return the decay of a moving average after step 1, 2, …
 
-    0, a copy, before `start` (Brock et al. 2019); with `ramp` the half-life is at most that share of the steps so far
-    (Karras et al. 2020).
+    0, a copy, before `start` (Brock et al. 2019); with `ramp` the half-life is at most that fraction of the steps
+    so far (Karras et al. 2020).
     """
     if step < start:
         return 0.0

@@ -1,4 +1,4 @@
-"""One stage of a training: epochs, turns, steps, validation, and the state that a checkpoint holds."""
+"""Stage of a training: epochs, turns, steps, validation, and the state for checkpoints."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch import Tensor
 from farout import interrupts
 from farout.core import ImageSet
 from farout.rng import seed_of
-from farout.training.checkpoint import Checkpoint, named
+from farout.training.checkpoint import Checkpoint, with_prefix
 from farout.training.feed import Feed
 from farout.training.history import StageHistory
-from farout.training.players import Acting, act, gradient_switch
+from farout.training.players import ActivePlayer, create_players, gradient_switch
 from farout.training.recipe import Recipe
 from farout.training.task import Batch, Context, Position, Stage, Task
 from farout.training.weights import Average, copies, put, tensors_of
 
 Pulse = Callable[[bool], None]
-"""Called between two steps; True after an epoch."""
+"""Callback between two turns; its argument is True after an epoch."""
 
 
 class StagePlan(NamedTuple):
-    """A stage with its recipe and its images."""
+    """Stage with its recipe and its images."""
 
     stage: Stage
     recipe: Recipe
@@ -34,7 +34,7 @@ class StagePlan(NamedTuple):
 
     @classmethod
     def of(cls, stage: Stage, task: Task, images: ImageSet, recipe: Recipe, device: torch.device) -> StagePlan:
-        """Return the plan of a stage; a named one has a seed of its own."""
+        """Return the plan of a stage; a named stage has its own seed."""
         seed = seed_of(recipe.seed, "stage", stage.name) if stage.name else recipe.seed
         recipe = recipe.changed(**stage.changes, seed=seed)
         most = max(player.steps for player in task.players(stage.name))
@@ -42,12 +42,12 @@ class StagePlan(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Turns of the whole stage."""
+        """Number of turns of the whole stage."""
         return self.recipe.total_steps(self.feed.per_epoch)
 
     @property
     def epochs(self) -> int:
-        """Epochs, of which the last may be cut short."""
+        """Number of epochs; the last may be incomplete."""
         return math.ceil(self.steps / self.feed.per_epoch)
 
     def turns(self, epoch: int) -> int:
@@ -55,37 +55,37 @@ class StagePlan(NamedTuple):
         return min(self.feed.per_epoch, self.steps - epoch * self.feed.per_epoch)
 
     def images(self, epoch: int, turn: int) -> int:
-        """Return how many images are done so many turns into an epoch."""
+        """Return the number of images processed before this turn of this epoch."""
         return epoch * self.feed.used + self.feed.seen(turn)
 
     @property
     def total(self) -> int:
-        """Images of the whole stage."""
+        """Number of images of the whole stage."""
         return self.images(*divmod(self.steps, self.feed.per_epoch))
 
 
 class StageRun:
-    """A stage under way."""
+    """Execution of a stage, with all its state."""
 
     def __init__(self, plan: StagePlan, task: Task, device: torch.device) -> None:
         self.plan, self.task, self.device = plan, task, device
-        self.acting = act(task, plan.stage.name, plan.recipe, device)
+        self.players = create_players(task, plan.stage.name, plan.recipe, device)
         self.tensors = tensors_of(task.modules)
         self.average = self._average()
         self.history = StageHistory(plan.stage.name, plan.stage.keep)
         self.best: dict[str, Tensor] = {}
         self.epoch = self.turn = 0
         self.begun = False
-        """Has the task been told that this epoch begins?"""
+        """True if `start_epoch` was called for this epoch."""
         self.sums: dict[str, tuple[float, int]] = {}
-        """By player, the sum of the losses of this epoch's images, and how many these are."""
+        """Sum of the losses of this epoch and the number of images, by player."""
         self.latest: dict[str, float] = {}
         self.clean = True
-        """Is it between two steps, so that its state is a whole one?"""
-        self.unread: list[tuple[Acting, Tensor, int]] = []
-        """Losses of steps, each with its number of images, that have not been added up."""
+        """True between two steps, when the state is consistent."""
+        self.unread: list[tuple[ActivePlayer, Tensor, int]] = []
+        """Losses of steps that have not been added up, each with its player and its number of images."""
         self._batches: dict[int, Batch] = {}
-        self._switch = gradient_switch(self.acting)
+        self._switch = gradient_switch(self.players)
 
     def _average(self) -> Average | None:
         names = self.task.averaged
@@ -94,15 +94,15 @@ class StageRun:
 
     # The loop
 
-    def go(self, pulse: Pulse) -> None:
-        """Train what is left of the stage; the modules end with the weights that it keeps."""
+    def train(self, pulse: Pulse) -> None:
+        """Train the rest of the stage; the modules end with the weights that it keeps."""
         while not self.over:
             self._begin()
             while self.turn < self.plan.turns(self.epoch):
                 with self.changing():
                     self._take_turn()
                 pulse(False)
-            figure = self._validated()
+            figure = self._validate()
             with self.changing():
                 self._end(figure)
             pulse(True)
@@ -110,13 +110,13 @@ class StageRun:
 
     @property
     def over(self) -> bool:
-        """Have all epochs been trained, or as many as the task wants?"""
+        """True if all epochs are trained, or if the task stops early."""
         early = self.epoch > 0 and self.turn == 0 and self.task.stops(self.history)
         return self.epoch >= self.plan.epochs or early
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Change the state in this block: Ctrl-C is deferred to its end, and an error leaves no whole state."""
+        """Mark a block that changes the state: Ctrl-C is deferred to its end; after an error the state is not saved."""
         self.clean = False
         with interrupts.deferred():
             yield
@@ -132,10 +132,10 @@ class StageRun:
             module.train()
 
     def _take_turn(self) -> None:
-        """Let every player make its steps."""
+        """Run the steps of all players for one turn."""
         position = self.position
         scalars = {name: schedule(position) for name, schedule in self.task.scalars.items()}
-        for one in self.acting:
+        for one in self.players:
             if position.step % one.player.every == 0:
                 self._switch(one)
                 for step in range(one.player.steps):
@@ -147,14 +147,14 @@ class StageRun:
         if self.device.type == "cpu":
             self.read_losses()
 
-    def _step(self, one: Acting, step: int, position: Position, scalars: Mapping[str, float]) -> None:
-        """One step of a player's optimizer, on the gradients of all its passes."""
+    def _step(self, one: ActivePlayer, step: int, position: Position, scalars: Mapping[str, float]) -> None:
+        """Run one step of a player's optimizer, on the gradients of all its passes."""
         passes = self.plan.feed.step(self.turn, step)
         total, losses = sum(map(len, passes)), list[Tensor]()
         one.optimizer.zero_grad()
-        for place, indices in enumerate(passes):
-            batch = self._batch(indices, step * len(passes) + place)
-            seed = seed_of(self.plan.recipe.seed, "train", self.epoch, self.turn, one.player.name, step, place)
+        for number, indices in enumerate(passes):
+            batch = self._batch(indices, step * len(passes) + number)
+            seed = seed_of(self.plan.recipe.seed, "train", self.epoch, self.turn, one.player.name, step, number)
             self._seed(seed)
             with one.autocast():
                 loss = self.task.loss(one.player.name, batch, Context(position, one.recipe, scalars, self.device, seed))
@@ -165,23 +165,23 @@ class StageRun:
         self.unread.append((one, losses[0] if len(losses) == 1 else torch.stack(losses).sum(), total))
 
     def _batch(self, indices: Tensor, number: int) -> Batch:
-        """Return a batch of this turn; several players read the same."""
-        if len(self.acting) == 1:
+        """Return a batch of this turn; players share batches."""
+        if len(self.players) == 1:
             return self.plan.feed.batch(indices, self.turn, number)
         if number not in self._batches:
             self._batches[number] = self.plan.feed.batch(indices, self.turn, number)
         return self._batches[number]
 
     def _seed(self, seed: int) -> None:
-        """Seed what dropout draws from."""
+        """Seed torch's global generators, which dropout uses."""
         torch.default_generator.manual_seed(seed)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
 
     def read_losses(self) -> None:
-        """Add up the losses that steps have left; an error where one is no number.
+        """Add up the losses of the steps so far; raise if one is not finite.
 
-        On a GPU reading a loss waits for the step to end, so it is done now and then, and before every checkpoint.
+        On a GPU reading a loss blocks until the step ends, so losses are read at intervals and before every checkpoint.
         """
         for one, loss, images in self.unread:
             value = float(loss)
@@ -197,20 +197,22 @@ class StageRun:
 
     # Ends of epochs
 
-    def _validated(self) -> float | None:
+    def _validate(self) -> float | None:
         self._seed(seed_of(self.plan.recipe.seed, "train", self.epoch, "validate"))
         with self._averaged():
             figure = self.task.validate(self._context("validate"))
         if figure is None and self.plan.stage.keep != "last":
-            raise ValueError(f"{type(self.task).__name__} keeps its best epoch and must validate: return a figure")
+            raise ValueError(
+                f"{type(self.task).__name__} keeps its best epoch, but its validate returned None: return a number"
+            )
         if figure is not None and not math.isfinite(figure):
             raise FloatingPointError(f"the {self.task.figure} became {figure} after epoch {self.epoch + 1}")
         return figure
 
     def _end(self, figure: float | None) -> None:
-        """Finish an epoch."""
+        """Finish an epoch: history, best weights, and the task's hook."""
         self.read_losses()
-        names = [one.player.name for one in self.acting]
+        names = [one.player.name for one in self.players]
         self.history.add({name: _mean(self.sums.get(name)) for name in names}, figure)
         if self.plan.stage.keep != "last" and self.history.best_epoch == self.epoch:
             self.best = copies(self._kept())
@@ -222,18 +224,18 @@ class StageRun:
         return nullcontext() if self.average is None else self.average.swapped()
 
     def _kept(self) -> dict[str, Tensor]:
-        """Return the present weights, averaged where there is an average."""
+        """Return the current weights, averaged if there is an average."""
         return self.tensors | (self.average.values if self.average else {})
 
-    def _context(self, what: str) -> Context:
-        seed = seed_of(self.plan.recipe.seed, "train", self.epoch, what)
+    def _context(self, purpose: str) -> Context:
+        seed = seed_of(self.plan.recipe.seed, "train", self.epoch, purpose)
         position = self.position
         scalars = {name: schedule(position) for name, schedule in self.task.scalars.items()}
         return Context(position, self.plan.recipe, scalars, self.device, seed)
 
     @property
     def position(self) -> Position:
-        """How far it has come."""
+        """Position in the stage."""
         per_epoch = self.plan.feed.per_epoch
         return Position(
             self.plan.stage.name, self.epoch, self.epoch * per_epoch + self.turn, self.plan.steps, per_epoch
@@ -241,28 +243,28 @@ class StageRun:
 
     @property
     def done(self) -> int:
-        """Images done."""
+        """Number of images processed."""
         return min(self.plan.images(self.epoch, self.turn), self.plan.total)
 
     def message(self, ended: bool) -> str:
-        """Return what an epoch, or the latest step, has come to."""
-        name = f"{self.plan.stage.name}, " if self.plan.stage.name else ""
-        epoch = f"{name}epoch {self.epoch + (not ended)}/{self.plan.epochs}"
+        """Return a line of progress: the validation figure after an epoch, else the latest losses."""
+        stage = f"{self.plan.stage.name}, " if self.plan.stage.name else ""
+        epoch = f"{stage}epoch {self.epoch + (not ended)}/{self.plan.epochs}"
         if ended and self.history.figures:
             return f"{epoch}: {self.task.figure} {self.history.figures[-1]:.4f}"
         players = self.latest.items()
-        told = ", ".join(f"{who} {loss:.4f}" if len(players) > 1 else f"{loss:.4f}" for who, loss in players)
-        return f"{epoch}: loss {told}"
+        losses = ", ".join(f"{name} {loss:.4f}" if len(players) > 1 else f"{loss:.4f}" for name, loss in players)
+        return f"{epoch}: loss {losses}"
 
     # Checkpoints
 
     def state(self) -> Checkpoint:
         """Return everything that the rest of the stage depends on."""
-        tensors = named("weights", self.tensors | ((self.average and self.average.trained) or {}))
-        tensors |= named("average", self.average.values if self.average else {})
-        tensors |= named("best", self.best) | named("task", self.task.state())
-        for one in self.acting:
-            tensors |= named(f"optimizer/{one.player.name}", one.state())
+        tensors = with_prefix("weights", self.tensors | ((self.average and self.average.trained) or {}))
+        tensors |= with_prefix("average", self.average.values if self.average else {})
+        tensors |= with_prefix("best", self.best) | with_prefix("task", self.task.state())
+        for one in self.players:
+            tensors |= with_prefix(f"optimizer/{one.player.name}", one.state())
         position = {
             "epoch": self.epoch,
             "turn": self.turn,
@@ -270,12 +272,12 @@ class StageRun:
             "sums": self.sums,
             "latest": self.latest,
             "history": self.history.as_json(),
-            "scales": {one.player.name: one.scale() for one in self.acting},
+            "scales": {one.player.name: one.scale() for one in self.players},
         }
         return Checkpoint(position, tensors)
 
     def load(self, state: Checkpoint) -> None:
-        """Take over what `state` has returned."""
+        """Restore the state that `state` returned."""
         position = state.position
         self.epoch, self.turn, self.begun = position["epoch"], position["turn"], position["begun"]
         self.sums = {name: (total, images) for name, (total, images) in position["sums"].items()}
@@ -285,7 +287,7 @@ class StageRun:
             put(self.average.values, state.under("average"))
         self.best = {key: value.to(self.device) for key, value in state.under("best").items()}
         self.task.load_state({key: value.to(self.device) for key, value in state.under("task").items()})
-        for one in self.acting:
+        for one in self.players:
             one.load_state(state.under(f"optimizer/{one.player.name}"))
             if one.scaler is not None:
                 one.scaler.load_state_dict(position["scales"][one.player.name])

@@ -22,7 +22,7 @@ def tensors_of(modules: Mapping[str, nn.Module]) -> dict[str, Tensor]:
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies that further training does not change."""
+    """Return detached copies."""
     return {key: value.detach().clone() for key, value in tensors.items()}
 
 
@@ -43,17 +43,17 @@ class Average:
         parameters = (f"{name}/{key}" for name, module in modules.items() for key, _ in module.named_parameters())
         self._averaged = self._with_buffers(parameters)
         self.trained: dict[str, Tensor] | None = None
-        """The weights as trained, while the modules have their averaged ones."""
+        """Weights as trained, while the modules have the averaged ones; else None."""
 
     def _with_buffers(self, parameters: Iterable[str]) -> set[str]:
-        """Return the names of what is averaged; the rest is copied."""
+        """Return the names of the tensors that are averaged; the others are copied."""
         if self.recipe.ema_buffers == "copy":
             return set(parameters)
         return {key for key, value in self.tensors.items() if value.is_floating_point()}
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after step 1, 2, …"""
+        """Update the average with the weights after step 1, 2, …"""
         decay = ema_decay(self.decay, step, self.recipe.ema_start, self.recipe.ema_ramp)
         for key, value in self.values.items():
             if key in self._averaged and decay:
@@ -63,7 +63,7 @@ class Average:
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
-        """Give the modules their averaged weights while this lasts."""
+        """Use the averaged weights in the modules within this block."""
         self.trained = copies(self.tensors)
         try:
             put(self.tensors, self.values)

@@ -388,7 +388,7 @@ def test_a_detector_without_a_network_is_told_by_network_attacked(tmp_path: Path
 
 def test_images_without_labels_are_refused(tmp_path: Path) -> None:
     study = spec(tmp_path)
-    with pytest.raises(ValueError, match="have no labels"):
+    with pytest.raises(ValueError, match="need labels"):
         plan(
             from_spec(
                 study.model_copy(update={"inliers": study.inliers.model_copy(update={"test": study.outliers[0]})})

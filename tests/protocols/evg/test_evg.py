@@ -166,11 +166,11 @@ def test_wrong_settings(settings, message):
 
 
 def test_images_that_a_variation_cannot_vary(weights):
-    with pytest.raises(ValueError, match=r"protocol evg: .*(rendered|SHAPES)"):
+    with pytest.raises(ValueError, match=r"protocol evg: .*rendered images"):
         plan(study(weights, variations=["attributes"]))
 
 
 def test_without_images_there_is_nothing_to_vary():
     noise = farout.load("noise", limit=4)
-    with pytest.raises(ValueError, match="protocol evg: a search varies images, and noise has none"):
+    with pytest.raises(ValueError, match="protocol evg: a search needs images to vary, and noise has none"):
         farout.stress(lambda images: images.mean((1, 2, 3)), noise, noise.subset([]), protocols="evg")

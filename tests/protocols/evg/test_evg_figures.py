@@ -80,7 +80,7 @@ def test_curves_and_pictures_are_of_the_first_seed(tmp_path: Path) -> None:
     results = run.searched(late, "odd", "color", "mh", [0.5] * 5).results()
     (curves,) = figures(results, Curves).values()
     assert curves.panels["a"]["color"].y == pytest.approx((3.5 - MEAN) / STD)
-    assert figures(results, Sheet)["Worst cases, color"].strips[0].words == ["10 → 4"] * 5
+    assert figures(results, Sheet)["Worst cases with the lowest scores, color"].strips[0].words == ["10 → 4"] * 5
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])
@@ -106,7 +106,7 @@ def test_transfer_by_hand(tmp_path: Path) -> None:
     transferred(run, A, B, [6.5, 5.5])
     results = run.results()
     (figure,) = figures(results, HeatMap).values()
-    assert figure.title == "Transfer"
+    assert figure.title == "Transfer of worst cases between detectors"
     matrix = figure.panels["color"]
     assert (list(matrix.index), list(matrix.columns)) == (["a", "b"], ["a", "b"])
     np.testing.assert_allclose(matrix, [[0.4, 0.95], [0.65, 0.15]])  # rows: found against
@@ -131,13 +131,16 @@ def test_transfer_between_networks_methods_and_sets(tmp_path: Path) -> None:
     transferred(run, A, own, [6.5], outliers="odder")
     maps = figures(run.results(), HeatMap)
     assert {title: list(figure.panels) for title, figure in maps.items()} == {
-        "Transfer, odd": ["color · random"], "Transfer, odder": ["color · mh"],
-    }  # fmt: skip
-    matrix = maps["Transfer, odd"].panels["color · random"]
+        "Transfer of worst cases between detectors, odd": ["color · random"],
+        "Transfer of worst cases between detectors, odder": ["color · mh"],
+    }
+    matrix = maps["Transfer of worst cases between detectors, odd"].panels["color · random"]
     assert list(matrix.index) == list(matrix.columns) == ["a on net", "a on wide", "c"]
     nan = np.nan
     np.testing.assert_allclose(matrix, [[0.5, 0.8, nan], [nan, 0.5, nan], [nan, nan, 0.5]])
-    assert maps["Transfer, odder"].panels["color · mh"].loc["c", "a on net"] == pytest.approx(0.7)
+    assert maps["Transfer of worst cases between detectors, odder"].panels["color · mh"].loc[
+        "c", "a on net"
+    ] == pytest.approx(0.7)
 
 
 def test_transfer_is_a_mean_over_seeds(tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_what_was_transferred_from_a_search_whose_detector_has_no_inlier_scores(
 
 def test_worst_cases_beside_their_originals_with_ranks(tmp_path: Path) -> None:
     run = with_inliers(tmp_path, A).searched(A, "odd", "color", "mh", FOUND)
-    sheet = figures(run.results(), Sheet)["Worst cases, color"]
+    sheet = figures(run.results(), Sheet)["Worst cases with the lowest scores, color"]
     (strip,) = sheet.strips
     assert strip.title == "a"
     assert strip.words == ["10 → 1", "10 → 3", "10 → 5", "10 → 8", "10 → 10"]
@@ -190,7 +193,7 @@ def test_worst_cases_beside_their_originals_with_ranks(tmp_path: Path) -> None:
 def test_the_same_outliers_against_every_detector(tmp_path: Path) -> None:
     run = with_inliers(tmp_path, A, B).searched(A, "odd", "color", "mh", FOUND)
     run.searched(B, "odd", "color", "mh", [0.5, -1, 3, 3.5, 9])
-    sheet = figures(run.results(), Sheet)["The same outliers against every detector, color"]
+    sheet = figures(run.results(), Sheet)["Worst cases of the same outliers against every detector, color"]
     assert [(strip.title, strip.words) for strip in sheet.strips] == [
         ("original", ["image 0", "image 1", "image 2", "image 3", "image 4"]),
         ("a", ["10 → 5", "10 → 3", "10 → 8", "10 → 10", "10 → 1"]),
@@ -213,7 +216,7 @@ def test_a_variation_without_bases_shows_what_was_found_alone(tmp_path: Path) ->
     run = with_inliers(tmp_path, A).searched(A, "odd", "latent", "mh", FOUND, bases=False)
     (sheet,) = figures(run.results(), Sheet).values()
     (strip,) = sheet.strips
-    assert sheet.title == "Worst cases, latent"
+    assert sheet.title == "Worst cases with the lowest scores, latent"
     assert strip.words == ["rank 1", "rank 3", "rank 5", "rank 8", "rank 10"]
     assert [int(picture.mean()) for picture in strip.images] == [104, 101, 100, 102, 103]
-    assert "before" not in sheet.caption
+    assert "before →" not in sheet.caption

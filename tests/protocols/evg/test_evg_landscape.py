@@ -69,7 +69,9 @@ def test_without_one_nothing_is_planned(study: Study) -> None:
 
 @pytest.mark.parametrize("wrong", ["affine", {"name": "slice", "of": "affine", "free": ["scale"]}])
 def test_a_landscape_has_two_coordinates(wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"drawn over two coordinates .* has [15]: choose two, as in \{name: slice"):
+    with pytest.raises(
+        ValueError, match=r"two coordinates in a cube, got .* with [15]: select two, as in \{name: slice"
+    ):
         Evg(landscape=wrong)
 
 

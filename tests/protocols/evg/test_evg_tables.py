@@ -14,7 +14,7 @@ import pytest
 from farout import metrics
 from farout.protocols import Evg
 from farout.protocols.document import document
-from farout.protocols.evg.tables import min_ranks
+from farout.protocols.evg.tables import TITLE, min_ranks
 from farout.report.content import Curves, HeatMap, Sheet, Shown, Summary
 from farout.report.html import render
 from farout.report.tables import text
@@ -193,7 +193,7 @@ def test_a_variation_by_the_name_of_a_column_keeps_its_own(tmp_path: Path) -> No
 
 def test_nothing_yet(tmp_path: Path) -> None:
     results = Written(tmp_path).scored(A, "inliers", None).results()
-    assert summary(results) == Summary("Worst case")
+    assert summary(results) == Summary(TITLE)
     assert "No results yet." in render(document(results))
 
 

@@ -82,7 +82,7 @@ def test_ones_own_setups() -> None:
         ({"mine": "fog"}, r"setup mine: expected a list of shifts, .* got 'fog'"),
         ({"mine": ["fogg"]}, r"unknown shift 'fogg'\. Did you mean 'fog'"),
         ({"mine": [{"severity": 2}]}, r"setup mine: expected a name, or a mapping"),
-        ({"mine": ["fog", {"name": "fog", "severity": 2}]}, r"setup mine: fog 2 stands there twice"),
+        ({"mine": ["fog", {"name": "fog", "severity": 2}]}, r"setup mine: fog 2 is listed twice"),
         ({"mine": [{"name": "fog", "severity": 6}]}, r"severity of fog must be a whole number from 1 to 5"),
     ],
 )

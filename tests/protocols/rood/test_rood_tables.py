@@ -336,7 +336,7 @@ def test_figures_are_of_the_first_seed(tmp_path: Path) -> None:
     strip = next(strip for strip in figures["rood_false_alarms"].strips if strip.title == "flip")
     assert strip.words == [f"beyond {(first['out'] < first['flip'][place]).mean():.0%}" for place in range(2)]
     for figure in figures.values():
-        assert "Of several seeds the first." in figure.caption
+        assert "Of several seeds the first is shown." in figure.caption
 
 
 def test_of_every_outlier_set_the_best_detector_comes_first(tmp_path: Path) -> None:

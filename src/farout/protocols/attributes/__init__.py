@@ -1,1 +1,1 @@
-"""The `attributes` protocol (SHAPES and CHARS): plan, tables and figures."""
+"""Protocol `attributes` (SHAPES and CHARS): plan, stored results, tables and figures."""

@@ -1,9 +1,9 @@
-"""`attributes`: SHAPES and CHARS with one attribute shifted at a time: which one fools the detector?
+"""`attributes`: SHAPES and CHARS with one attribute shifted at a time, to find which one fools the detector.
 
 "In the known, out of the ordinary: probing OOD detection with synthetic datasets". Inlier test images against images
-whose color, class or both are new (the paper's scenarios), or whose size, rotation, position or lighting is (ours).
+whose color, class or both are new (the paper's scenarios), or whose size, rotation, position or lighting is new (ours).
 30 % of every test split carries a light corruption; uncorrupted inliers are compared with uncorrupted outliers, and
-corrupted with corrupted ones (the paper's "with and without image corruption"). Overlaps are those of every seed, where
+corrupted with corrupted ones (the paper's "with and without image corruption"). Overlaps are computed for every seed;
 the paper's Fig. 4 has one per network and detector. The gallery of failures shows all images, corrupted or not.
 """
 
@@ -27,11 +27,11 @@ from farout.study.spec import Budget
 from farout.study.study import Study, Trial
 
 IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": None, "full": None}
-"""Images per test split, at most."""
+"""Largest number of images per test split."""
 
 
 SCENARIOS = ("hue", "class", "hue+class")
-"""The paper's: OOD in color, in class, and across both."""
+"""Scenarios of the paper: outliers in color, in class, and in both."""
 
 
 Shift = str | Sequence[str]
@@ -39,7 +39,7 @@ Shift = str | Sequence[str]
 
 @PROTOCOLS.register("attributes")
 class Attributes(Protocol):
-    """SHAPES or CHARS with one attribute shifted at a time: which one fools the detector?"""
+    """SHAPES or CHARS with one attribute shifted at a time, to find which one fools the detector."""
 
     name = "attributes"
 
@@ -47,14 +47,14 @@ class Attributes(Protocol):
         """`shift`: the scenarios, each an attribute or several: [hue, size, [hue, class]]."""
         if isinstance(shift, str) or not shift:
             raise ValueError(f"shift must list scenarios, such as [hue, size, [hue, class]], got {shift!r}")
-        self.shifts = list(dict.fromkeys(map(_shifted, shift)))
+        self.shifts = list(dict.fromkeys(map(_parse_shift, shift)))
 
     def unsuited(self, study: Study) -> str | None:
         for trial in study.trials:
             test = trial.inliers.test
             if not isinstance(test, NamedImages) or test.spec.name not in WORLDS:
                 got = test.spec.name if isinstance(test, NamedImages) else test.about.name
-                return f"it needs inliers drawn with attributes, by the name {' or '.join(WORLDS)}, got {got}"
+                return f"it needs inliers that are rendered from attributes, {' or '.join(WORLDS)}, got {got}"
             if test.spec.split not in ("test", "test/id"):
                 return f"the inliers' test split must be test/id, got {test.spec.split}"
         return None
@@ -76,7 +76,8 @@ class Attributes(Protocol):
         return summarize(results, cls.name)
 
 
-def _shifted(shift: Shift) -> frozenset[str]:
+def _parse_shift(shift: Shift) -> frozenset[str]:
+    """Return the attributes of one scenario; raise if one is unknown."""
     if not isinstance(shift, str | list | tuple):
         raise ValueError(f"a scenario is an attribute or a list of them, got {shift!r}")
     names = shift.split("+") if isinstance(shift, str) else list(shift)
@@ -84,7 +85,9 @@ def _shifted(shift: Shift) -> frozenset[str]:
         if name not in ATTRIBUTES:
             raise unknown("attribute to shift:", name, ATTRIBUTES)
     if not names:
-        raise ValueError(f"a scenario must shift something; give one or more of {', '.join(ATTRIBUTES)}")
+        raise ValueError(
+            f"a scenario must shift at least one attribute, got none; name one or more of {', '.join(ATTRIBUTES)}"
+        )
     return frozenset(names)
 
 

@@ -1,4 +1,4 @@
-"""Results of `attributes` read back: which images are corrupted."""
+"""Stored results of `attributes`: which images are corrupted."""
 
 from __future__ import annotations
 
@@ -11,4 +11,5 @@ CONDITIONS = ("clean", "corrupted")
 
 
 def uncorrupted(results: Results, row: Row) -> NDArray[np.bool_]:
+    """Return a mask of the images without corruption."""
     return np.asarray(results.attribute(row, "severity") == 0)

@@ -27,6 +27,8 @@ from farout.report.content import (
 )
 from farout.study.results import Results, Row
 
+TITLE = "Attributes: outliers that differ from the inliers in one attribute"
+ALL = "All measures by shifted attribute"
 SUBJECT = ["network", "detector"]
 
 
@@ -40,14 +42,14 @@ MEDIANS = {
     "auroc": (Column("auroc", VALUE, better="higher"), Column("auroc_mad", VALUE)),
     "overlap": (Column("overlap", VALUE, better="lower"), Column("overlap_mad", VALUE)),
 }
-"""Columns of a median over seeds, and of the median absolute deviation from it."""
+"""Columns of the median over seeds and of the median absolute deviation from it."""
 
 
 def summarize(results: Results, protocol: str) -> Summary:
-    """Return tables and figures of what is stored."""
+    """Return tables and figures of the results stored so far."""
     found = list(pairs(results, protocol))
     if not found:
-        return Summary("Attributes")
+        return Summary(TITLE)
     lines = [line for pair in found for line in _lines(results, pair)]
     frame = frame_of(lines)
     medians = _over_seeds(frame)
@@ -55,7 +57,7 @@ def summarize(results: Results, protocol: str) -> Summary:
     clean = frame[frame["condition"] == CONDITIONS[0]].reset_index(drop=True)
     first = [pair for pair in found if pair.seed == found[0].seed]
     return Summary(
-        "Attributes",
+        TITLE,
         [
             _overview(middle, clean, _marks(results, found, clean)),
             *networks(results, protocol, inlier_rows(found)),
@@ -72,7 +74,7 @@ def summarize(results: Results, protocol: str) -> Summary:
 
 
 def _lines(results: Results, pair: Pair) -> list[Line]:
-    """AUROC with its interval, and the overlap, of one detector under one scenario: clean and corrupted."""
+    """Return AUROC with its interval and the overlap of one detector in one scenario, clean and corrupted."""
     scores = [results.scores(row) for row in (pair.inlier_row, pair.outlier_row)]
     clean = [uncorrupted(results, row) for row in (pair.inlier_row, pair.outlier_row)]
     lines: list[Line] = []
@@ -96,7 +98,7 @@ def _figures(inliers: Array, outliers: Array) -> Line:
 
 
 def _over_seeds(frame: pd.DataFrame) -> list[Line]:
-    """Median over seeds, and the median absolute deviation from it."""
+    """Return the median over seeds and the median absolute deviation from it."""
     lines: list[Line] = []
     for key, group in frame.groupby([*SUBJECT, "condition", "outliers"], sort=False):
         line: dict[Column, Any] = dict(zip((NETWORK, DETECTOR, CONDITION, OUTLIERS), key, strict=True))
@@ -108,7 +110,7 @@ def _over_seeds(frame: pd.DataFrame) -> list[Line]:
 
 
 def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.Series[str]:
-    """Which lines of uncorrupted images are the best of their scenario."""
+    """Return the marks of the lines of uncorrupted images: the best of their scenario, or tied with it."""
 
     def scores(row: Row) -> Array:
         return results.scores(row)[uncorrupted(results, row)]
@@ -117,40 +119,49 @@ def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.S
 
 
 def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) -> Table:
-    """AUROC by detector and scenario on uncorrupted images, best first; `every`: those of every seed."""
+    """Return AUROC by detector and scenario on uncorrupted images, best first; `every` has a row per seed."""
     clean = middle[middle["condition"] == CONDITIONS[0]]
     scenarios = list(dict.fromkeys(middle["outliers"]))
     wide = clean.pivot(index=SUBJECT, columns="outliers", values="auroc")
     wide = wide.reindex(index=pd.MultiIndex.from_frame(clean[SUBJECT].drop_duplicates()), columns=scenarios)
     seeds = int(middle["seeds"].max())
     columns = {name: Column(name, VALUE, of="scenario", better="higher") for name in scenarios}
-    lines = best_first(wide, columns, lambda who, name: wide.at[who, name])
+    lines = best_first(wide, columns, lambda key, name: wide.at[key, name])
     shown = marked(every, marks, lines, columns) if seeds == 1 else {}
     caption = (
         f"AUROC of {span(every['n_inliers'])} uncorrupted inliers against {span(every['n_outliers'])} uncorrupted "
-        f"outliers{f', median over {seeds} seeds' if seeds > 1 else ''}; 1 is ideal, 0.5 is chance, below 0.5 images "
+        "outliers, which have one attribute (the column) "
+        f"shifted{f'; median over {seeds} seeds' if seeds > 1 else ''}. Higher is better: 1 is ideal, 0.5 is chance; "
+        "below 0.5 the shifted images look more normal to the detector than inliers do. mean: over the columns. "
+        f"Intervals: see the table {ALL!r}."
     )
-    caption += "with the shifted attribute look more normal than inliers. Intervals: see all figures."
     if any("rotation" in scenario for scenario in scenarios):
         caption += (
-            " Rotation: solids and letters turn further than inliers; flat shapes, which take all angles, do not."
+            " Rotation: solids and letters are rotated further than inliers; flat shapes, whose inliers take all "
+            "angles, are not."
         )
     return Table("attributes_auroc", "AUROC by shifted attribute, clean images", caption, lines, shown)
+
+
+_OVERLAP = (
+    "overlap: the area that the smoothed densities of inlier and outlier scores share; lower is better, at 1 the two "
+    "cannot be told apart."
+)
 
 
 def _medians(lines: Lines) -> list[Table]:
     if max(line[SEEDS] for line in lines) == 1:
         return []
     caption = (
-        "Median over seeds and, as _mad, the median absolute deviation from it. Overlap: the area that the smoothed "
-        "densities of inlier and outlier scores share; 1 means that the two look alike."
+        "Median over seeds and, as _mad, the median absolute deviation from it. auroc: higher is better, 1 is ideal, "
+        f"0.5 is chance. {_OVERLAP}"
     )
-    return [Table("attributes_median", "Median over seeds", caption, lines)]
+    return [Table("attributes_median", "AUROC and overlap, median over seeds", caption, lines)]
 
 
 def _details(lines: Lines) -> Table:
     caption = (
-        "Every seed by itself. AUROC with its 95 % interval (DeLong). Overlap: the area that the smoothed densities of "
-        "inlier and outlier scores share; 1 means that the two look alike."
+        "One line per detector, seed, shifted attribute (outliers) and condition of the images (clean or corrupted). "
+        f"auroc: higher is better, 1 is ideal, 0.5 is chance; in brackets its 95 % interval (DeLong). {_OVERLAP}"
     )
-    return Table("attributes", "All figures", caption, lines)
+    return Table("attributes", ALL, caption, lines)

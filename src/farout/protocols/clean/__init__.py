@@ -1,1 +1,1 @@
-"""The `clean` protocol: plan and tables."""
+"""Protocol `clean`: plan and tables."""

@@ -1,4 +1,4 @@
-"""`clean`: inlier test images against outlier sets as they are, the baseline of every other protocol."""
+"""`clean`: unchanged inlier test images against unchanged outlier sets, the baseline of every other protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farout.study.study import Study
 
 @PROTOCOLS.register("clean")
 class Clean(Protocol):
-    """Every detector scores the inlier test images and every outlier set."""
+    """Standard evaluation: every detector scores the inlier test images and every outlier set, unchanged."""
 
     name = "clean"
 

@@ -1,4 +1,4 @@
-"""Tables of `clean`: AUROC by outlier set, and all figures with their intervals."""
+"""Tables of `clean`: AUROC by outlier set, and all detection measures with their intervals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ P_VS_BEST = Column("p_vs_best", VALUE, powers=True)
 
 
 def summarize(results: Results, protocol: str) -> Summary:
-    """Return tables and figures of what is stored."""
+    """Return tables and figures of the results stored so far."""
     found = list(pairs(results, protocol))
     if not found:
         return Summary("Clean evaluation")
@@ -60,7 +60,7 @@ def summarize(results: Results, protocol: str) -> Summary:
 
 
 def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
-    """One detector and outlier set: every figure with its interval."""
+    """Return the measures of one detector on one outlier set, each with its interval."""
     line: dict[Column, Any] = {NETWORK: pair.network, SEED: pair.seed, DETECTOR: pair.detector}
     line |= {OUTLIERS: pair.outliers, N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
     bootstrapped = metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
@@ -68,34 +68,41 @@ def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
 
 
 def _overview(frame: pd.DataFrame, marks: pd.Series[str]) -> Table:
-    """AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
+    """Return AUROC by detector and outlier set with its interval, or its mean over seeds; best first."""
     value, low, high = (_wide(frame, name) for name in ("auroc", "auroc_low", "auroc_high"))
     seeds = frame["seed"].nunique()
     kind = VALUE if seeds > 1 else INTERVAL
     columns = {str(name): Column(str(name), kind, of="outlier set", better="higher") for name in value}
 
-    def cell(who: Any, name: str) -> Any:
-        figures = tuple(part.at[who, name] for part in (value, low, high))
+    def cell(key: Any, name: str) -> Any:
+        figures = tuple(part.at[key, name] for part in (value, low, high))
         return figures[0] if seeds > 1 else figures
 
     lines = best_first(value, columns, cell)
     counts = f"{span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each set"
-    caption = f"{counts}; 1 is ideal, 0.5 is chance, below 0.5 outliers look more normal than inliers."
-    caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets its 95 % interval (DeLong)."
+    caption = (
+        f"AUROC of {counts}. Higher is better: 1 is ideal, 0.5 is chance; below 0.5 outliers look more normal to the "
+        "detector than inliers do. mean: over the outlier sets."
+    )
+    caption += f" Mean over {seeds} seeds." if seeds > 1 else " In brackets the 95 % interval (DeLong)."
     shown = marked(frame, marks, lines, columns) if seeds == 1 else {}
     return Table("clean_auroc", "AUROC by outlier set", caption, lines, shown)
 
 
 def _wide(frame: pd.DataFrame, values: str) -> pd.DataFrame:
-    """One line per detector, one column per outlier set."""
+    """Return a frame with a row per network and detector and a column per outlier set."""
     return frame.pivot_table(index=["network", "detector"], columns="outliers", values=values, sort=False)
 
 
 def _details(lines: Sequence[Line], marks: pd.Series[str]) -> Table:
     caption = (
-        "Every figure with its 95 % interval (AUROC: DeLong; others: bootstrap). fpr_at_95_id_recall: share of "
-        "outliers accepted where 95 % of inliers are; fpr_at_95_ood_recall: share of inliers flagged where 95 % of "
-        "outliers are. p_vs_best: DeLong's paired test against the best detector of the same network and outlier "
-        f"set; from {SIGNIFICANT} on the two cannot be told apart on these images."
+        "Detection measures of every detector and outlier set, all from 0 to 1; in brackets the 95 % interval (auroc: "
+        "DeLong; others: bootstrap). Higher is better for auroc (0.5 is chance), for aupr_out and aupr_in (area under "
+        "the precision-recall curve with outliers, or inliers, as the positive class) and for detection_accuracy (the "
+        "best balanced accuracy over all thresholds). Lower is better for both false positive rates. "
+        "fpr_at_95_id_recall: fraction of outliers that are accepted at the threshold that accepts 95 % of inliers; "
+        "fpr_at_95_ood_recall: fraction of inliers that are flagged at the threshold that flags 95 % of outliers. "
+        "p_vs_best: p-value of DeLong's paired test against the best detector of the same network and outlier set; "
+        f"from {SIGNIFICANT} on the two cannot be told apart on these images."
     )
-    return Table("clean", "All figures", caption, lines, {AUROC: marks.tolist()})
+    return Table("clean", "All measures by outlier set", caption, lines, {AUROC: marks.tolist()})

@@ -1,1 +1,1 @@
-"""The `evasion` protocol (adversarial examples): plan, results read back, tables and figures."""
+"""Protocol `evasion` (adversarial examples): plan, stored results, tables and figures."""

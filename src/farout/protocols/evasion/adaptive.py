@@ -1,4 +1,4 @@
-"""The table of `evasion` about attacks that know the detector."""
+"""Table of `evasion` on attacks on the detector itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from farout import metrics
 from farout.metrics.setups import recall_threshold
 from farout.protocols.evasion.levels import GRADIENT, gradient
-from farout.protocols.evasion.measures import RESAMPLES, Line, detected, share
-from farout.protocols.evasion.results import Evaded, Test
+from farout.protocols.evasion.measures import RESAMPLES, Line, detection_measures, fraction
+from farout.protocols.evasion.results import EvasionResults, Test
 from farout.protocols.shared.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
 from farout.protocols.shared.pairs import Array
 from farout.report.content import INTERVAL, LABEL, Column
@@ -21,31 +21,34 @@ ACCEPTED_BEFORE, ACCEPTED, EVADES = (
     Column(name, INTERVAL, better="lower") for name in ("accepted_before", "accepted", "evades")
 )
 OWN = (
-    "Attacks that know the detector, each made against the one that judges it. Test images that shall be misclassified "
-    "and look normal, against the test images as they are; before: the same images under an attack on the classifier "
-    "alone (before_by). Outliers that shall look normal; before: as they were. accepted: the share below the threshold "
-    "that keeps 95 % of the inliers. evades: of the images classified right before, those both classified wrong and "
-    "accepted. gradient: of the score itself, or estimated from queries where it has none. In brackets 95 % intervals "
-    "(of evades with the threshold as given)."
+    "Attacks that know the detector; each detector is tested on the images that were attacked on it. Without outliers: "
+    "test images are changed so that they are misclassified and look normal, and are compared with the unchanged test "
+    "images; before: the same images under an attack on the classifier alone (before_by). With outliers: these are "
+    "changed so that they look normal; before: unchanged. before and auroc: AUROC against the unchanged test images "
+    "before and under the attack; higher is better, 1 is ideal, 0.5 is chance. accepted_before and accepted: fraction "
+    "of the images below the threshold that accepts 95 % of the inliers; lower is better. evades: fraction of the "
+    "images classified correctly before that are now both misclassified and accepted; lower is better. gradient: the "
+    "score's own, or estimated from queries if it has none. images: number of attacked images. In brackets 95 % "
+    "intervals (of evades: with a fixed threshold)."
 )
 
 
-def own_lines(found: Evaded) -> list[Line]:
-    """A line per detector and attack on it."""
+def own_lines(found: EvasionResults) -> list[Line]:
+    """Return a line per detector and attack on it."""
     return [line for test in found.tests("own_attacked") for line in _lines(found, test)]
 
 
-def _lines(found: Evaded, test: Test) -> Iterator[Line]:
-    line: Line = {**test.who.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
+def _lines(found: EvasionResults, test: Test) -> Iterator[Line]:
+    line: Line = {**test.subject.line, ATTACK: test.attack, OUTLIERS: test.outlier_set}
     line |= {IMAGES: len(test.outliers), GRADIENT: gradient(found, test), BEFORE_BY: ""}
     if not test.outlier_set:
         yield line | _adaptive(found, test)
     elif (before := found.outliers(test)) is not None:
-        yield line | _turned(test, before)
+        yield line | _disguised(test, before)
 
 
-def _turned(test: Test, before: Array) -> Line:
-    """Outliers that shall look normal, as they were and as they are."""
+def _disguised(test: Test, before: Array) -> Line:
+    """Return the measures of outliers that are attacked to look normal, before and under the attack."""
     line: Line = {BEFORE: metrics.auroc_interval(test.inliers, before)}
     line |= {AUROC: metrics.auroc_interval(test.inliers, test.outliers)}
     for column, outliers in ((ACCEPTED_BEFORE, before), (ACCEPTED, test.outliers)):
@@ -55,26 +58,26 @@ def _turned(test: Test, before: Array) -> Line:
     return line
 
 
-def _adaptive(found: Evaded, test: Test) -> Line:
-    """Test images under an attack on the classifier alone, and under one on both."""
+def _adaptive(found: EvasionResults, test: Test) -> Line:
+    """Return the measures of test images under an attack on the classifier alone, and under one on both."""
     line: Line = {}
-    if usual := _usual(found, test):
-        figures = detected(usual, np.isin(usual.index, test.index))
+    if usual := _classifier_attack(found, test):
+        figures = detection_measures(usual, np.isin(usual.index, test.index))
         line = {BEFORE_BY: usual.attack, BEFORE: figures[AUROC], ACCEPTED_BEFORE: figures[FPR_AT_95_ID_RECALL]}
-    figures = detected(test, np.ones(len(test.outliers), bool))
+    figures = detection_measures(test, np.ones(len(test.outliers), bool))
     line |= {AUROC: figures[AUROC], ACCEPTED: figures[FPR_AT_95_ID_RECALL]}
     correct = np.asarray(found.results.attribute(test.row, "clean_correct"))
     accepted = test.outliers <= recall_threshold(test.inliers)
-    return line | {EVADES: share((test.successful & accepted)[correct])}
+    return line | {EVADES: fraction((test.successful & accepted)[correct])}
 
 
-def _usual(found: Evaded, test: Test) -> Test | None:
-    """The same detector under an attack on the classifier alone: of the same bound, and pgd, where there is one."""
+def _classifier_attack(found: EvasionResults, test: Test) -> Test | None:
+    """Return the same detector's test under an attack on the classifier alone: best of the same bound, and pgd."""
     mine = found.settings(test)["params"].get("epsilon")
 
     def unlike(other: Test) -> tuple[bool, bool]:
         settings = found.settings(other)
         return settings["params"].get("epsilon") != mine, settings["name"] != "pgd"
 
-    others = (one for one in found.tests("attacked") if one.who == test.who and one.at_home)
+    others = (one for one in found.tests("attacked") if one.subject == test.subject and one.at_home)
     return min(others, key=unlike, default=None)

@@ -1,4 +1,4 @@
-"""The cells of `evasion`: attacks, and what everybody says of the attacked images."""
+"""Cells of `evasion`: attacks, and the detectors' and networks' results on the attacked images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from farout.attacks import Attack
 from farout.networks import Ensemble, Network
 from farout.protocols.shared.networks import classifiers
-from farout.protocols.shared.selection import chosen
+from farout.protocols.shared.selection import select
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.attend import AttentionCell
 from farout.study.cells.cell import Cell, Entry
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Effort(NamedTuple):
-    """What a budget allows; None = all."""
+    """Size of the attacks that a budget allows; None = no limit."""
 
     images: int | None
     """Test images that are attacked on the classifier."""
     adaptive: int | None
-    """Of these test images, and outliers of every set, that are attacked on every detector."""
+    """Number of these test images, and of outliers of every set, that are attacked on every detector."""
     steps: int | None
-    """Of attacks on detectors: a score without a gradient takes many queries for each."""
+    """Steps of attacks on detectors: a score without a gradient needs many queries for each."""
 
 
 EFFORT: dict[Budget, Effort] = {
@@ -45,11 +45,11 @@ EFFORT: dict[Budget, Effort] = {
 
 
 EFFORT_TAGS = ("images", "of_images", "steps", "of_steps")
-"""Effort of an attack: images and steps, each of how many that a level of the roadmap asks for."""
+"""Tags of an attack's effort: images and steps, and how many of each a level of the roadmap requires."""
 
 
 def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[str, str]:
-    """The effort of an attack beside that of the full budget: at most so many images of the pool; all for None."""
+    """Return the tags of an attack's effort; the full budget attacks `most` images of the pool, all for None."""
     defaults = {field.name: field.default for field in fields(cell.attack)}
     whole = _total(pool)
     steps, of_steps = (str(settings.get("steps", "")) for settings in (cell.attack.params, defaults))
@@ -58,28 +58,28 @@ def effort_tags(cell: AttackCell, most: int | None, pool: ImageSource) -> dict[s
 
 
 def _total(images: ImageSource) -> int:
-    """Count the images there are, also where the study takes the first of them only."""
+    """Return the size of the whole set, also if the study limits it."""
     if isinstance(images, NamedImages) and images.spec.limit is not None:
         return len(NamedImages(images.spec.model_copy(update={"limit": None})).preview())
     return images.about.total
 
 
 def has_maps(network: Network) -> bool:
-    """Is it known which layer shows the network's attention?"""
+    """Return True if the layer that shows the network's attention is known."""
     return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
 
 
 class TrialPlan:
-    """The cells of one trial."""
+    """Builder of the cells of one trial."""
 
     def __init__(self, protocol: Evasion, trial: Trial, effort: Effort, most: int | None) -> None:
         self.protocol, self.trial, self.effort = protocol, trial, effort
         self.inliers = trial.stressed(trial.inliers.test, most)
-        self.subjects = chosen(trial, protocol.detectors)
+        self.subjects = select(trial, protocol.detectors)
         self.networks = classifiers(self.subjects)
 
     def entries(self) -> Iterator[Entry]:
-        """Scores of what there is already, then the attacks, then what everybody says of them."""
+        """Yield the scores of unchanged images, then the attacks with the results on their images."""
         if not self.networks and not self._alone:
             return
         for subject in self.subjects:
@@ -94,13 +94,13 @@ class TrialPlan:
                 yield from self._against_detector(label, self._shortened(attack))
 
     def _shortened(self, attack: Attack) -> Attack:
-        """The attack with no more steps than the budget allows."""
+        """Return the attack with at most as many steps as the budget allows."""
         steps, most = attack.params.get("steps", 0), self.effort.steps
         return attack if most is None or steps <= most else replace(attack, **{"steps": most})
 
     @property
     def _alone(self) -> bool:
-        """Is there something to attack without a classifier?"""
+        """True if an attack needs no classifier, and there are outliers for it."""
         alone = any(attack.against == "detector" for attack in self.protocol.attacks.values())
         return alone and bool(self.trial.outliers)
 
@@ -120,7 +120,7 @@ class TrialPlan:
             yield self._entry("attention", AttentionCell(images), None, network=network.label, **made_on)
 
     def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:
-        """Every detector's own examples, which it alone judges."""
+        """Yield the attacks on a classifier together with each detector, scored by that detector alone."""
         for subject in self.subjects:
             if network := self.networks.get(subject.network):
                 images = some(self._some(self.effort.images), self.effort.adaptive)
@@ -129,7 +129,7 @@ class TrialPlan:
                 yield from self._own(label, attack, cell, **tags)
 
     def _against_detector(self, label: str, attack: Attack) -> Iterator[Entry]:
-        """Outliers that every detector shall take for inliers."""
+        """Yield the attacks that make outliers look normal to each detector."""
         for name, source in self.trial.outliers.items():
             images = self.trial.stressed(source, self.effort.adaptive)
             for subject in self.subjects:
@@ -150,7 +150,7 @@ class TrialPlan:
         return some(self.inliers, count)
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
-        who = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
-        what = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
-        what["rounded"] = "8 bits" if self.protocol.rounded else ""
-        return Entry(self.protocol.name, cell, {"role": role, **who, "seed": str(self.trial.seed), **what, **tags})
+        names = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}
+        details = dict.fromkeys(("outliers", "attack", "made_on", "level", *EFFORT_TAGS), "")
+        details["rounded"] = "8 bits" if self.protocol.rounded else ""
+        return Entry(self.protocol.name, cell, {"role": role, **names, "seed": str(self.trial.seed), **details, **tags})

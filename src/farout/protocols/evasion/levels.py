@@ -1,4 +1,4 @@
-"""The levels of the roadmap in `evasion`: how hard every detector was tested, and with how much effort."""
+"""Levels of the paper's roadmap in `evasion`: how hard every detector was attacked, and with how much effort."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from farout.protocols.evasion.figures import under
 from farout.protocols.evasion.measures import Line
-from farout.protocols.evasion.results import Evaded, Test
-from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, Who
+from farout.protocols.evasion.results import EvasionResults, Test
+from farout.protocols.shared.columns import ATTACK, AUROC, OUTLIERS, SubjectKey
 from farout.report.content import LABEL, VALUE, Column
 from farout.report.content import Line as AnyLine
 
@@ -28,37 +28,40 @@ EFFORT = {name: Column(name, LABEL) for name in ("images", "steps")}
 GRADIENT = Column("gradient", LABEL)
 LOWEST_AUROC = Column("lowest_auroc", VALUE, better="higher")
 LEVELS = (
-    "How hard every detector was tested, by the levels of the paper's roadmap. A level is reached where an attack had "
-    "the effort that the paper, or for levels 3 and 4 our full budget, asks for: on the classifier all test images, on "
-    "the detector 1,000, and all steps of the attack; with fewer images or steps it is only tried (images and steps: "
-    "how many of how many, of the attack with the largest effort). Level 3 is about the gradient that attacks on the "
-    "detector follow: its own, where parts that are constant pass it unchanged (BPDA), or one estimated from queries. "
-    "A level does not say that the detector held: lowest_auroc is the lowest that the attacks of the level led to; 1 "
-    "is ideal, below .5 attacked images look more normal than test images."
+    "How hard every detector was attacked, by the levels of the paper's roadmap (asks: what a level requires). status: "
+    "a level is reached if an attack had the effort that the paper, or for levels 3 and 4 our full budget, requires: "
+    "all test images for attacks on the classifier, 1,000 images for attacks on the detector, and all steps of the "
+    "attack; with fewer images or steps it is only tried. images and steps: how many of how many, for the attack with "
+    "the largest effort. gradient (levels 3 and 4): the gradient that attacks on the detector follow: its own, which "
+    "passes constant parts unchanged (BPDA), or one estimated from queries. A level that is reached does not mean that "
+    "the detector withstood it: lowest_auroc is the lowest AUROC under the level's attacks (under: which one). Higher "
+    "is better: 1 is ideal, 0.5 is chance; below 0.5 attacked images look more normal than test images."
 )
 
 
-def level_lines(found: Evaded, lines: Sequence[AnyLine]) -> list[Line]:
-    """A line per detector of every seed and level; `lines`: its AUROC under every attack at home."""
-    by_who: dict[Who, list[Test]] = {}
+def level_lines(found: EvasionResults, lines: Sequence[AnyLine]) -> list[Line]:
+    """Return a line per detector, seed and level; `lines` have the AUROC of detectors under attacks on them."""
+    by_subject: dict[SubjectKey, list[Test]] = {}
     for test in found.tests():
         if test.at_home:
-            by_who.setdefault(test.who, []).append(test)
-    told: list[Line] = []
-    for who, tests in by_who.items():
-        mine = [line for line in lines if Who.in_line(line) == who]
-        told += (_line(found, who, level, some, mine) for level, some in _levels(who, tests, by_who))
-    return told
+            by_subject.setdefault(test.subject, []).append(test)
+    levels: list[Line] = []
+    for subject, tests in by_subject.items():
+        mine = [line for line in lines if SubjectKey.in_line(line) == subject]
+        levels += (_line(found, subject, level, part, mine) for level, part in _levels(subject, tests, by_subject))
+    return levels
 
 
-def _levels(who: Who, tests: Sequence[Test], by_who: Mapping[Who, Sequence[Test]]) -> Iterator[tuple[int, list[Test]]]:
-    """The levels with the tests that count for each; level 0 only where it was tried."""
+def _levels(
+    subject: SubjectKey, tests: Sequence[Test], by_subject: Mapping[SubjectKey, Sequence[Test]]
+) -> Iterator[tuple[int, list[Test]]]:
+    """Yield the levels with the tests that count for each; level 0 only if it was tried."""
     weak = [test for test in tests if not test.level]
     strong = [test for test in tests if test.level and not _own(test)]
     if weak:
         yield 0, weak
     yield 1, strong
-    others = [one for other, some in by_who.items() if other[1:] == who[1:] for one in some if one.level]
+    others = [one for other, part in by_subject.items() if other[1:] == subject[1:] for one in part if one.level]
     networks = {test.made_on for test in others if not _own(test)}
     yield 2, strong if len(networks) > 1 else []
     for level in (3, 4):
@@ -69,8 +72,10 @@ def _own(test: Test) -> bool:
     return test.row.tags["role"] == "own_attacked"
 
 
-def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]) -> Line:
-    line: Line = {**who.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
+def _line(
+    found: EvasionResults, subject: SubjectKey, level: int, tests: Sequence[Test], lines: Sequence[AnyLine]
+) -> Line:
+    line: Line = {**subject.line, LEVEL: level, ASKED: ASKS[level], STATUS: NOT_TRIED, ATTACKS: ""}
     line |= {**dict.fromkeys(EFFORT.values(), ""), GRADIENT: "", LOWEST_AUROC: nan, UNDER: ""}
     if not tests:
         return line
@@ -79,8 +84,8 @@ def _line(found: Evaded, who: Who, level: int, tests: Sequence[Test], lines: Seq
     line |= {column: _of(most, name) for name, column in EFFORT.items()}
     if level >= 3:
         line[GRADIENT] = ", ".join(dict.fromkeys(gradient(found, test) for test in tests))
-    made = {(test.attack, test.outlier_set) for test in tests}
-    mine = [one for one in lines if (one[ATTACK], one.get(OUTLIERS, "")) in made]
+    attacks = {(test.attack, test.outlier_set) for test in tests}
+    mine = [one for one in lines if (one[ATTACK], one.get(OUTLIERS, "")) in attacks]
     if mine:
         worst = min(mine, key=lambda one: one[AUROC].value)
         line |= {LOWEST_AUROC: worst[AUROC].value, UNDER: under(worst)}
@@ -92,6 +97,6 @@ def _of(test: Test, name: str) -> str:
     return f"{int(done):,} of {int(asked):,}" if asked else ""
 
 
-def gradient(found: Evaded, test: Test) -> str:
-    """The gradient that an attack on the detector follows."""
+def gradient(found: EvasionResults, test: Test) -> str:
+    """Return the kind of gradient that an attack on the detector follows: "own" or "estimated"."""
     return "estimated" if np.asarray(found.results.attribute(test.row, "estimated")).any() else "own"

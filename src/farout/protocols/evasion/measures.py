@@ -1,4 +1,4 @@
-"""The figures of `evasion`'s tables, each with its interval."""
+"""Measures of `evasion`'s tables, each with its interval."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ BOOTSTRAPPED = {
 Line = dict[Column, Any]
 
 
-def share(hits: NDArray[np.bool_]) -> Interval:
-    """A share with its exact interval; NaN of nothing."""
+def fraction(hits: NDArray[np.bool_]) -> Interval:
+    """Return the fraction of hits with its exact interval; NaN if there are no trials."""
     if not len(hits):
         return Interval(*[float("nan")] * 3)
     return Interval(float(hits.mean()), *clopper_pearson_bounds(float(hits.mean()), len(hits), 0.025))
 
 
-def detected(test: Test, chosen: NDArray[np.bool_]) -> Line:
-    """AUROC and FPR of some attacked images against the inliers; an image and its attacked copy count as one."""
-    outliers, places = test.outliers[chosen], test.places[chosen]
-    auroc = copied_auroc(test.inliers, outliers, places).share()
-    others = metrics.bootstrap_intervals(BOOTSTRAPPED, test.inliers, outliers, copied=places, resamples=RESAMPLES)
+def detection_measures(test: Test, selected: NDArray[np.bool_]) -> Line:
+    """Return AUROC and FPR of the selected attacked images; an image and its attacked copy are one cluster."""
+    outliers, originals = test.outliers[selected], test.originals[selected]
+    auroc = copied_auroc(test.inliers, outliers, originals).share()
+    others = metrics.bootstrap_intervals(BOOTSTRAPPED, test.inliers, outliers, copied=originals, resamples=RESAMPLES)
     return {AUROC: auroc, **others}

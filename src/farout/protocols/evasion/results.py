@@ -1,4 +1,4 @@
-"""What `evasion` has attacked and scored so far."""
+"""Stored results of `evasion`: attacks, and detectors' scores of attacked images."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 
 
 @dataclass(frozen=True)
 class Test:
-    """Attacked images that one detector has scored, and the inliers they are told from."""
+    """One detector's scores of attacked images, and of the inliers that they are compared with."""
 
     results: Results
     inlier_row: Row
     row: Row
 
     @property
-    def who(self) -> Who:
-        """The detector."""
-        return Who.of(self.row)
+    def subject(self) -> SubjectKey:
+        """Key of the tested detector."""
+        return SubjectKey.of(self.row)
 
     @property
     def attack(self) -> str:
-        """What the study calls the attack."""
+        """Label of the attack."""
         return self.row.tags["attack"]
 
     @property
     def made_on(self) -> str:
-        """The network that was attacked."""
+        """Network that was attacked."""
         return self.row.tags["made_on"]
 
     @property
     def outlier_set(self) -> str:
-        """The outliers that were changed; empty where test images were."""
+        """Outlier set that was attacked; empty for test images."""
         return self.row.tags["outliers"]
 
     @property
     def level(self) -> int:
-        """How far up the roadmap the attack is."""
+        """Level of the attack on the roadmap."""
         return int(self.row.tags["level"])
 
     @property
     def whole(self) -> bool:
-        """Were as many images attacked, in as many steps, as a level of the roadmap asks for?"""
+        """True if as many images were attacked, with as many steps, as a level of the roadmap requires."""
         tags = self.row.tags
         pairs = ((tags[name], tags[f"of_{name}"]) for name in ("images", "steps"))
         return all(int(done) >= int(asked) for done, asked in pairs if asked)
 
     @property
     def at_home(self) -> bool:
-        """Does the detector read the network that was attacked, or none that is known?"""
+        """True if the detector reads the network that was attacked, or no known one."""
         return self.row.tags["network"] in ("", self.made_on)
 
     @cached_property
     def inliers(self) -> Array:
-        """Scores of the inliers as they are."""
+        """Scores of the unchanged inliers."""
         return self.results.scores(self.inlier_row)
 
     @cached_property
@@ -71,8 +71,8 @@ class Test:
         return self.results.scores(self.row)
 
     @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """Positions of the attacked images, as they were, among the inliers."""
+    def originals(self) -> NDArray[np.int64]:
+        """Positions of the attacked images' originals among the inliers."""
         return positions(self.index, self.results.index(self.inlier_row))
 
     @cached_property
@@ -82,27 +82,27 @@ class Test:
 
     @cached_property
     def successful(self) -> NDArray[np.bool_]:
-        """Which images were classified right and no longer are."""
+        """Mask of the images that were classified correctly and no longer are."""
         correct, success = (self.results.attribute(self.row, name) for name in ("clean_correct", "success"))
         return np.asarray(correct & success)
 
 
-class Evaded:
-    """The rows of a run by what they are."""
+class EvasionResults:
+    """Rows of a run, grouped by role."""
 
     def __init__(self, results: Results, protocol: str) -> None:
         self.results = results
         self._rows = results.done(protocol)
-        self._inliers = {Who.of(row): row for row in self.rows("inliers")}
+        self._inliers = {SubjectKey.of(row): row for row in self.rows("inliers")}
 
     @cached_property
     def attacked(self) -> set[str]:
-        """The networks that were attacked by themselves."""
+        """Networks that were attacked without a detector."""
         return {row.tags["made_on"] for row in self.rows("attack")}
 
     @property
     def rounded(self) -> bool:
-        """Do detectors see attacked images in 8 bits?"""
+        """True if detectors score attacked images rounded to 8 bits."""
         return any(row.tags["rounded"] for row in self._rows)
 
     @cached_property
@@ -111,30 +111,30 @@ class Evaded:
         return {tuple(row.tags[key] for key in ("seed", "attack", "made_on", "detector")): row for row in rows}
 
     def settings(self, test: Test) -> dict[str, Any]:
-        """Name and parameters of the attack behind a test."""
+        """Return the name and the parameters of a test's attack."""
         own = test.row.tags["role"] == "own_attacked"
-        row = self._attacks[test.who.seed, test.attack, test.made_on, test.who.detector if own else ""]
+        row = self._attacks[test.subject.seed, test.attack, test.made_on, test.subject.detector if own else ""]
         attack: dict[str, Any] = self.results.store.facts(row.cell)["identity"]["attack"]
         return attack
 
     def rows(self, role: str) -> list[Row]:
-        """The rows of one role, in the plan's order."""
+        """Return the rows of one role, in the plan's order."""
         return [row for row in self._rows if row.tags["role"] == role]
 
     def tests(self, *roles: str) -> Iterator[Test]:
-        """What detectors say of attacked images: "attacked" on the classifier, or "own_attacked"; all by default."""
+        """Yield the tests of these roles: "attacked" (on a classifier), "own_attacked" (on the detector); else both."""
         for role in roles or ("attacked", "own_attacked"):
             for row in self.rows(role):
-                if inliers := self._inliers.get(Who.of(row)):
+                if inliers := self._inliers.get(SubjectKey.of(row)):
                     yield Test(self.results, inliers, row)
 
     def outliers(self, test: Test) -> Array | None:
-        """The scores of outliers that were attacked on their detector, as they were; None where they are missing."""
+        """Return the scores of a test's outliers before the attack; None if they are missing."""
         for row in self.rows("outliers"):
-            if Who.of(row) == test.who and row.tags["outliers"] == test.outlier_set:
+            if SubjectKey.of(row) == test.subject and row.tags["outliers"] == test.outlier_set:
                 return self.results.scores(row)
         return None
 
     def column(self, row: Row, name: str) -> NDArray[Any]:
-        """What is known of every image of a row."""
+        """Return a value per image of a row, by its name in the record."""
         return self.results.store.column(row.cell, name)

@@ -1,1 +1,1 @@
-"""The `evg` protocol (Evaluation via Generation): plan, results read back, tables and figures."""
+"""Protocol `evg` (Evaluation via Generation): plan, stored results, tables and figures."""

@@ -1,4 +1,4 @@
-"""The cells of `evg`: searches, the scores they are compared with, and what other detectors say of their finds."""
+"""Cells of `evg`: searches, the scores they are compared with, and other detectors' scores of the worst cases."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farout.protocols.evg.landscape import ENDS, POINTS
 from farout.protocols.shared.networks import classified
-from farout.protocols.shared.selection import chosen
+from farout.protocols.shared.selection import select
 from farout.search import SEARCHES, Search
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Effort(NamedTuple):
-    """What a budget allows."""
+    """Size of the searches that a budget allows."""
 
     chains: int
     steps: int
     attack_steps: int
     """Steps of the l_inf attack."""
     inliers: int | None
-    """Inlier test images that found outliers are compared with; None = all."""
+    """Inlier test images that the worst cases are compared with; None = all."""
 
 
 EFFORT: dict[Budget, Effort] = {
@@ -42,21 +42,21 @@ EFFORT: dict[Budget, Effort] = {
 
 
 HALVINGS = 10
-"""The l_inf attack halves its step so often on its way."""
+"""Number of times that the l_inf attack halves its step."""
 
 
 class TrialPlan:
-    """The cells of one trial."""
+    """Builder of the cells of one trial."""
 
     def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:
         self.protocol, self.trial, self.effort = protocol, trial, effort
         self.inliers = trial.stressed(trial.inliers.test, effort.inliers)
-        self.subjects = chosen(trial, protocol.detectors)
+        self.subjects = select(trial, protocol.detectors)
         val = trial.inliers.val if protocol.standardize_on == "val" else None
         self.reference, self.split = (val, "val") if val else (self.inliers, "test")
 
     def entries(self) -> Iterator[Entry]:
-        """Scores of what there is already, then the searches, then what other detectors say of their finds."""
+        """Yield the scores of unchanged images, then the searches, then other detectors' scores of the worst cases."""
         outliers = {name: self._bases(images) for name, images in self.trial.outliers.items()}
         for subject in self.subjects:
             yield self._scored(subject, self.inliers, role="inliers")
@@ -77,9 +77,9 @@ class TrialPlan:
         return FirstImages(self.trial.stressed(images, None), self.effort.chains)
 
     def _searches(self, name: str, images: ImageSource) -> Iterator[Entry]:
-        """The searches that vary these images: outliers of this name, or inliers."""
-        for label, given in self.protocol.variations.items():
-            variation = given.suited(self.inliers.about.shape)
+        """Yield the searches that vary these images: the outlier set of this name, or inliers if it is empty."""
+        for label, unsized in self.protocol.variations.items():
+            variation = unsized.suited(self.inliers.about.shape)
             if not variation.conditional and not name:
                 continue
             for method, search, steps in self._methods(variation):
@@ -102,7 +102,7 @@ class TrialPlan:
             yield from ((label, search, self.effort.steps) for label, search in self.protocol.methods.items())
 
     def _landscape(self, variation: Variation) -> Iterator[Entry]:
-        """The first outlier's scores over two coordinates, and chains of every method that start from it."""
+        """Yield the scores of the first outlier over two coordinates, and chains of every method from there."""
         name, images = next(iter(self.trial.outliers.items()))
         tags = {"outliers": name, "variation": variation.label, "axes": "\n".join(variation.coordinates)}
         methods: dict[str, Search] = self.protocol.methods
@@ -117,7 +117,7 @@ class TrialPlan:
                 yield self._entry(subject, cell, role=role, **tags)
 
     def _transferred(self, search: Entry) -> Iterator[Entry]:
-        """What was found against one detector, scored by all others of the trial."""
+        """Yield the scores that all other detectors of the trial give to one detector's worst cases."""
         cell = search.cell
         assert isinstance(cell, SearchCell)
         images = FoundImages(cell, self.inliers.about.shape)
@@ -131,5 +131,5 @@ class TrialPlan:
         return self._entry(subject, ScoreCell(subject, images), **tags)
 
     def _entry(self, subject: Subject, cell: Any, **tags: str) -> Entry:
-        who = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
-        return Entry(self.protocol.name, cell, {**who, **tags})
+        names = {"network": subject.network, "seed": str(self.trial.seed), "detector": subject.label}
+        return Entry(self.protocol.name, cell, {**names, **tags})

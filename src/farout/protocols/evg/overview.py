@@ -1,4 +1,4 @@
-"""The first table of `evg`: AUROC clean and in the worst case of every variation (Table 2 of the paper)."""
+"""First table of `evg`: AUROC of unchanged outliers and of the worst cases of every variation (the paper's Table 2)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.metrics import Interval
-from farout.protocols.evg.results import NONE, Found, Reading, Scored, What, interval, methods, titled
-from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, Who
+from farout.protocols.evg.results import NONE, Found, Reading, Scored, SearchKey, interval, methods, titled
+from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, SubjectKey
 from farout.protocols.shared.pairs import span
 from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
 
@@ -21,31 +21,33 @@ CONTROL = Column("control", VALUE, better="higher")
 
 
 def overview(reading: Reading) -> Table:
-    """A line per detector, outlier set and, where several were run, method; of every set the best worst case first."""
+    """Return a line per detector, outlier set and, if several were run, method; the best worst case of a set first."""
     lines: Lines = list(_lines(reading))
     if reading.found:
         lines = _best_first(lines)
-    return Table("evg_auroc", "AUROC in the worst case", _caption(reading), lines)
+    return Table("evg_auroc", "AUROC of unchanged outliers and of their worst cases", _caption(reading), lines)
 
 
 def _lines(reading: Reading) -> Iterator[Line]:
     tried = methods(reading.found)
     compared = dict.fromkeys(method for names in tried.values() if len(names) > 1 for method in names)
-    found = {(one.who, one.what): one for one in reading.found}
+    found = {(one.subject, one.search): one for one in reading.found}
     controlled = any(len(one.control) for one in reading.found)
-    for who, outliers in reading.known:
+    for subject, outliers in reading.known:
         for method in compared or [""]:
-            line: dict[Column, Any] = {**who.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
-            before = reading.clean.get((who, outliers))
+            line: dict[Column, Any] = {**subject.line, OUTLIERS: outliers, **({METHOD: method} if compared else {})}
+            before = reading.clean.get((subject, outliers))
             line |= {N_OUTLIERS: len(before.scores) if before else 0, CLEAN: _auroc(before)}
-            used = {name: What(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()}
-            line |= {_column(variation): _auroc(found.get((who, what))) for variation, what in used.items()}
+            used = {
+                name: SearchKey(outliers, name, method if len(ways) > 1 else ways[0]) for name, ways in tried.items()
+            }
+            line |= {_column(variation): _auroc(found.get((subject, search))) for variation, search in used.items()}
             line |= _worst(line, tried)
-            yield line | (_control([found.get((who, what)) for what in used.values()]) if controlled else {})
+            yield line | (_control([found.get((subject, search)) for search in used.values()]) if controlled else {})
 
 
 def _worst(line: Line, variations: Iterable[str]) -> dict[Column, float]:
-    """The lowest AUROC of a line: chains begin at random, so what was found may be less normal than what was clean."""
+    """Return the lowest AUROC of a line. Chains start at random, so that the unchanged outliers may be the lowest."""
     found = [line[_column(name)].value for name in variations]
     if not found:
         return {}
@@ -54,7 +56,7 @@ def _worst(line: Line, variations: Iterable[str]) -> dict[Column, float]:
 
 
 def _control(found: list[Found | None]) -> dict[Column, float]:
-    """Of the variation that came lowest, AUROC against inliers that were searched likewise."""
+    """Return AUROC of the variation with the lowest AUROC, against inliers changed by the same search."""
     there = [one for one in found if one is not None]
     lowest = min(there, key=lambda one: one.auroc.value, default=None)
     return {CONTROL: interval(lowest.control, lowest.scores).value if lowest else nan}
@@ -69,17 +71,17 @@ def _column(variation: str) -> Column:
 
 
 def _best_first(lines: Lines) -> Lines:
-    """Outlier sets in their order; within each the detectors by their lowest AUROC, and their methods by theirs."""
-    keys = [(line[OUTLIERS], Who.in_line(line)) for line in lines]
-    sets, whos = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
+    """Return the lines sorted by outlier set, then by the detectors' lowest AUROC, then by that of their methods."""
+    keys = [(line[OUTLIERS], SubjectKey.in_line(line)) for line in lines]
+    sets, subjects = _numbered([outliers for outliers, _ in keys]), _numbered(keys)
     own = np.array([line[WORST_CASE] for line in lines])
-    worst = np.array([own[whos == who].min() for who in whos])
-    order = np.lexsort((own, whos, -worst, sets))  # the last key counts first; what is missing comes last
-    return [lines[place] for place in order]
+    worst = np.array([own[subjects == subject].min() for subject in subjects])
+    order = np.lexsort((own, subjects, -worst, sets))  # the last key counts first; missing values come last
+    return [lines[index] for index in order]
 
 
 def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Number the distinct keys in the order in which they appear."""
+    """Return the numbers of the keys; distinct keys are numbered in the order in which they appear."""
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys])
 
@@ -87,33 +89,37 @@ def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
 def _caption(reading: Reading) -> str:
     counts = (len(one.inliers) for one in [*reading.clean.values(), *reading.found])
     caption = (
-        f"AUROC against {span(counts)} unchanged inliers, with its 95 % interval (DeLong); 1 is ideal, 0.5 is chance, "
-        "below 0.5 outliers look more normal than inliers. clean: the outliers that the search starts from, unchanged; "
-        "they are the first n_outliers of their set, so that other sections, which take more of them, have other "
-        "clean figures. "
+        f"AUROC of outliers against {span(counts)} unchanged inliers, in brackets its 95 % interval (DeLong). Higher "
+        "is better: 1 is ideal, 0.5 is chance; below 0.5 outliers look more normal to the detector than inliers do. "
+        "clean: the unchanged outliers that the search starts from; they are the first n_outliers of their set, so "
+        "that the clean AUROC differs from that of other sections, which use more of them. "
     )
     if not reading.found:
         return caption + "No search has ended yet."
     caption += (
-        "Under each variation: of every outlier the most normal variation that was found. Chains begin at random "
-        "variations, and the unchanged outlier need not be among what they try. worst_case: the lowest of these "
-        "figures, clean included. "
+        "One column per variation (affine, color, …): the worst cases, that is, the variation of every outlier with "
+        "the lowest score that the search found. Chains start from random variations, so the unchanged outlier need "
+        "not be among those tried. worst_case: the lowest AUROC of the line, clean included. "
     )
     if any(len(one.control) for one in reading.found):
         caption += (
-            "control: no worse case but a check of the search: the outliers of the variation that came lowest, against "
-            "inliers that the same search has changed. Above worst_case, so much of the drop is due to searching "
-            "alone; it may lie below worst_case where the search leaves inliers odder than they were. "
+            "control: a check of the search, not a worse case: the same worst cases (of the variation with the lowest "
+            "AUROC) against inliers that the same search has changed. The part of the drop by which control exceeds "
+            "worst_case is due to searching alone; control is below worst_case if the search makes inliers look more "
+            "outlying. "
         )
-    return caption + f"{_effort(reading.found)} The interval is that of these images; a longer search comes lower."
+    return (
+        f"{caption}{_effort(reading.found)} The intervals cover the choice of images only; a longer search finds "
+        "lower scores."
+    )
 
 
 def _effort(found: list[Found]) -> str:
-    """Who searched what, how long."""
+    """Return the number of chains, and the queries per chain by variation and method, as text."""
     parts = []
     for variation, names in methods(found).items():
         equal: dict[str, list[str]] = {}
         for name in names:
-            equal.setdefault(span(one.queries for one in found if one.what[1:] == (variation, name)), []).append(name)
+            equal.setdefault(span(one.queries for one in found if one.search[1:] == (variation, name)), []).append(name)
         parts.append(f"{titled(variation)}: " + ", ".join(f"{count} by {', '.join(by)}" for count, by in equal.items()))
     return f"{span(len(one.scores) for one in found)} chains; queries per chain in {'; '.join(parts)}."

@@ -1,4 +1,4 @@
-"""The pictures of `evg`: worst cases (the paper's Figs. 3, 4), and the same outliers against all detectors (6, 7)."""
+"""Pictures of `evg`: worst cases (the paper's Figs. 3, 4), and the same outliers against all detectors (6, 7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.protocols.evg.results import Found, Reading, methods, titled
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import span
 from farout.report.content import Sheet, Strip
 
@@ -18,10 +18,10 @@ Pictures = NDArray[np.uint8]
 
 
 def sheets(reading: Reading) -> list[Sheet]:
-    """Two sheets per outlier set and variation, with a row per detector; of the first seed."""
+    """Return two sheets per outlier set and variation, with a row per detector; of the first seed."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for one in reading.of_first_seed:
-        groups.setdefault((one.what.outliers, one.what.variation), []).append(one)
+        groups.setdefault((one.search.outliers, one.search.variation), []).append(one)
     figures: list[Sheet] = []
     for (outliers, variation), found in groups.items():
         where = ", ".join([*([outliers] if reading.several_sets else []), titled(variation)])
@@ -33,21 +33,21 @@ def sheets(reading: Reading) -> list[Sheet]:
 
 
 def _lowest(found: Sequence[Found]) -> list[Found]:
-    """Of every detector the search with the lowest AUROC."""
-    lowest: dict[Who, Found] = {}
+    """Return every detector's search with the lowest AUROC."""
+    lowest: dict[SubjectKey, Found] = {}
     for one in found:
-        if one.who not in lowest or one.auroc.value < lowest[one.who].auroc.value:
-            lowest[one.who] = one
+        if one.subject not in lowest or one.auroc.value < lowest[one.subject].auroc.value:
+            lowest[one.subject] = one
     return list(lowest.values())
 
 
 def _labels(reading: Reading, found: Sequence[Found], several: bool) -> list[str]:
-    """The detectors, with the method that came lowest where several were run."""
-    return [reading.names[one.who] + (f" · {one.what.method}" if several else "") for one in found]
+    """Return the names of the detectors, with the method of the search if several were run."""
+    return [reading.names[one.subject] + (f" · {one.search.method}" if several else "") for one in found]
 
 
 def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> Sheet:
-    """The lowest scores found against each detector, beside the originals where there are some."""
+    """Return the worst cases with the lowest scores of each detector, beside the originals if there are any."""
     strips, varied = [], False
     for one, label in zip(found, labels, strict=True):
         kept = one.examples()
@@ -55,13 +55,13 @@ def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str])
         varied = varied or bases is not None
         pictures = images if bases is None else _beside(bases, images)
         strips.append(Strip(label, pictures, _ranks(one, kept["lowest"], varied=bases is not None)))
-    caption = "What each detector takes for the most normal of all that was found against it"
-    caption += ": left the outlier as it is, right as it was found. " if varied else ". "
-    return Sheet(name, f"Worst cases, {where}", caption + _meaning(found, varied), strips)
+    caption = "Worst cases with the lowest scores of each detector (row), found by a search against this detector"
+    caption += ": left the unchanged outlier, right its worst case. " if varied else ". "
+    return Sheet(name, f"Worst cases with the lowest scores, {where}", caption + _meaning(found, varied), strips)
 
 
 def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> list[Sheet]:
-    """The first outliers, and what was found of them against each detector; nothing where none were varied."""
+    """Return the first outliers and their worst cases against each detector; an empty list if none were varied."""
     strips: list[Strip] = []
     for one, label in zip(found, labels, strict=True):
         kept = one.examples()
@@ -69,29 +69,35 @@ def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) 
             continue
         if not strips:
             index = one.column("index")
-            strips.append(Strip("original", kept["first_bases"], [f"image {index[place]}" for place in kept["first"]]))
+            strips.append(Strip("original", kept["first_bases"], [f"image {index[chain]}" for chain in kept["first"]]))
         strips.append(Strip(label, kept["first_images"], _ranks(one, kept["first"], varied=True)))
-    caption = "The first outliers, not the worst: on top as they are, below as they were found against each detector. "
-    title = f"The same outliers against every detector, {where}"
+    caption = (
+        "The first outliers of the set, not selected by score: unchanged in the first row, below it their worst cases "
+        "against each detector. "
+    )
+    title = f"Worst cases of the same outliers against every detector, {where}"
     return [Sheet(name, title, caption + _meaning(found, varied=True), strips)] if strips else []
 
 
 def _meaning(found: Sequence[Found], varied: bool) -> str:
     count = span(len(one.inliers) for one in found)
-    before = ", before → after" if varied else ""
-    return f"Rank: how many of the {count} inliers score strictly below the picture{before}; 0: none looks more normal."
+    before = ", before → after the search" if varied else ""
+    return (
+        f"Below each picture its rank: how many of the {count} inliers score strictly below it{before}. Higher is "
+        "better; at 0 no inlier looks more normal to the detector. Of several seeds the first is shown."
+    )
 
 
-def _ranks(one: Found, places: NDArray[np.int64], *, varied: bool) -> list[str]:
-    """The rank of what was found by these chains, after that of the outlier it was made from."""
-    after = [f"{int((one.inliers < one.scores[place]).sum())}" for place in places]
+def _ranks(one: Found, chains: NDArray[np.int64], *, varied: bool) -> list[str]:
+    """Return the ranks of the worst cases of these chains, after those of the unchanged outliers if there are any."""
+    after = [f"{int((one.inliers < one.scores[chain]).sum())}" for chain in chains]
     if not varied or not len(one.clean):
         return [f"rank {rank}" for rank in after]
-    before = [f"{int((one.inliers < one.clean[place]).sum())}" for place in places]
+    before = [f"{int((one.inliers < one.clean[chain]).sum())}" for chain in chains]
     return [f"{first} → {then}" for first, then in zip(before, after, strict=True)]
 
 
 def _beside(left: Pictures, right: Pictures) -> Pictures:
-    """Pairs of pictures, white between them."""
+    """Return pairs of pictures side by side, with white pixels between them."""
     white = np.full((*left.shape[:2], GAP, left.shape[3]), 255, np.uint8)
     return np.concatenate([left, white, right], axis=2)

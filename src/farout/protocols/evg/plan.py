@@ -1,15 +1,15 @@
 """`evg`: the worst case of every detector, searched among plausible variations of the outliers.
 
 "Evaluating Out-of-Distribution Detectors Through Adversarial Generation of Outliers" (Evaluation via Generation). For
-every outlier the search looks for the variation that the detector takes for the most normal; AUROC and MinRank are
-those of what was found. What differs from the paper:
+every outlier the search looks for the variation with the lowest score (the worst case); AUROC and MinRank are those of
+the worst cases. Differences from the paper:
 
-- the lowest-scoring state visited is the result (main text); appendix D.1 says the last one, whose AUROC is given too;
+- the lowest-scoring state visited is the result (main text); appendix D.1 says the last one, whose AUROC is also given;
 - scores are standardized on the inliers' validation split; the paper's public code uses the test split, which
   `standardize_on: test` does. Only the standard deviation matters: the mean cancels in every step;
 - MinRank is over five runs that are fifths of the chains: at full budget 1,000 chains each, as in the paper, which
-  varies the same outliers in every run where ours are different ones; that of unchanged outliers is one figure of all;
-- the same search on inliers, which the paper lacks: part of any drop is only the minimum over many queries.
+  varies the same outliers in every run where ours are different ones; that of unchanged outliers is over all of them;
+- the same search is also run on inliers (control): part of any drop is only the minimum over many queries.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from farout.protocols.evg.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evg.landscape import plane
 from farout.protocols.evg.tables import summarize
 from farout.protocols.shared.budgets import check_counts, cut
-from farout.protocols.shared.named import Named, made
-from farout.protocols.shared.selection import check_chosen, check_labels
+from farout.protocols.shared.named import Named, create_components
+from farout.protocols.shared.selection import check_labels, check_selected
 from farout.report.content import Summary
 from farout.search import SEARCHES
 from farout.study.cells.cell import Entry
@@ -36,7 +36,7 @@ from farout.variations.variation import Variation
 
 @PROTOCOLS.register("evg")
 class Evg(Protocol):
-    """The worst case of every detector, searched among plausible variations of the outliers."""
+    """Worst case of every detector, searched among plausible variations of the outliers."""
 
     name = "evg"
 
@@ -54,18 +54,18 @@ class Evg(Protocol):
         landscape: Named | None = None,
     ) -> None:
         """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
-        chains, steps: as many, where the budget allows it, the l_inf attack's steps too; its own by default.
-        control: search on inliers too. transfer: show every detector what was found against the others.
-        detectors: labels of those to be searched against, and to judge what was found; all by default.
+        chains, steps: at most as many as the budget allows, which are the default; `steps` is also of the l_inf attack.
+        control: also search on inliers. transfer: score every detector's worst cases by all other detectors.
+        detectors: labels of the detectors to search against; they also score each other's worst cases. Default: all.
         landscape: a variation of two coordinates, such as {name: slice, of: affine, free: [rotation, scale]}; the score
-        of the first outlier is drawn over them, with what chains of every method find there (left panel of Fig. 2).
+        of the first outlier is drawn over them, with the ends of the chains of every method (left panel of Fig. 2).
         """
         check_counts(chains=chains, steps=steps)
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
         check_labels("detectors", detectors)
-        self.variations = made("variations", VARIATIONS, variations)
-        self.methods = made("methods", SEARCHES, methods)
+        self.variations = create_components("variations", VARIATIONS, variations)
+        self.methods = create_components("methods", SEARCHES, methods)
         self.chains, self.steps, self.standardize_on = chains, steps, standardize_on
         self.control, self.transfer, self.detectors = control, transfer, detectors
         self.landscape = None if landscape is None else plane(landscape)
@@ -83,7 +83,7 @@ class Evg(Protocol):
 
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
-        check_chosen(self.detectors, study)
+        check_selected(self.detectors, study)
         return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort).entries()]
 
     def cuts(self, study: Study) -> list[str]:
@@ -92,7 +92,7 @@ class Evg(Protocol):
         return [*chains, *cut(self.steps, effort.steps, f"steps of {self.name}")]
 
     def _effort(self, budget: Budget) -> Effort:
-        """What the study asks for, as far as the budget allows; the full one allows everything."""
+        """Return the size of the searches: what the study asks for, limited by every budget but the full one."""
         allowed = EFFORT[budget]
 
         def within(asked: int | None, most: int) -> int:
@@ -108,10 +108,10 @@ class Evg(Protocol):
         return summarize(results, cls.name)
 
     def _suited(self, variation: Variation, trial: Trial) -> Variation:
-        """The variation for this trial's images, tried on one of each set."""
+        """Return the variation for this trial's images; raise if it cannot be applied to one image of each set."""
         suited = variation.suited(trial.inliers.test.about.shape)
         for images in (trial.inliers.test, *trial.outliers.values()) if suited.conditional else ():
             if not images.about.total:
-                raise ValueError(f"a search varies images, and {images.about.name} has none")
+                raise ValueError(f"a search needs images to vary, and {images.about.name} has none")
             suited.base(trial.stressed(images, None).preview(), [0])
         return suited

@@ -1,4 +1,4 @@
-"""What the searches of `evg` have found so far, read together with what it is compared with."""
+"""Stored results of `evg`: the worst cases found so far, with the scores that they are compared with."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.metrics import Interval
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row
 
 NONE: Array = np.empty(0)
-"""Scores that are not there."""
+"""Scores of a result that is not stored."""
 
 
-class What(NamedTuple):
-    """What is searched, and how."""
+class SearchKey(NamedTuple):
+    """Key of a search: the outlier set, the variation and the method."""
 
     outliers: str
     variation: str
@@ -32,9 +32,9 @@ class What(NamedTuple):
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of one row, beside those of the inliers by the same detector."""
+    """Scores of one row, with the same detector's scores of the inliers."""
 
-    who: Who
+    subject: SubjectKey
     inlier_row: Row
     inliers: Array
     row: Row
@@ -42,109 +42,112 @@ class Scored:
 
     @cached_property
     def auroc(self) -> Interval:
-        """AUROC against inliers as they are, with its 95 % interval."""
+        """AUROC against unchanged inliers, with its 95 % interval."""
         return interval(self.inliers, self.scores)
 
 
 @dataclass(frozen=True)
 class Found(Scored):
-    """A search against one detector: `scores` are the lowest that its chains have met."""
+    """Search against one detector: `scores` are the lowest of every chain."""
 
-    what: What
+    search: SearchKey
     clean: Array
-    """Scores of the outliers before they were varied."""
+    """Scores of the unchanged outliers."""
     control: Array
-    """What the same search finds on inliers."""
+    """Lowest scores that the same search finds on inliers."""
     results: Results
 
     def column(self, name: str) -> NDArray[Any]:
-        """One of the figures that are kept per chain."""
+        """Return a value per chain, by its name in the record."""
         return self.results.store.column(self.row.cell, name)
 
     def trace(self) -> tuple[Array, Array]:
-        """Numbers of queries [K], and the lowest score of every chain [N, K] after so many."""
+        """Return numbers of queries [K], and the lowest score of every chain after as many queries [N, K]."""
         arrays = self.results.store.arrays(self.row.cell, FOUND)
         return arrays["queries"], arrays["trace"]
 
     def examples(self) -> dict[str, NDArray[Any]]:
-        """Small pictures."""
+        """Return the stored pictures."""
         return self.results.store.arrays(self.row.cell, "examples.safetensors")
 
     @property
     def queries(self) -> int:
-        """Of every chain."""
+        """Queries per chain."""
         return int(self.results.store.facts(self.row.cell)["queries"])
 
     @property
     def standardized_on(self) -> str:
-        """The split whose scores give the search its scale."""
+        """Split whose scores standardize the search."""
         return self.row.tags["standardized_on"]
 
 
 @dataclass(frozen=True)
 class Transferred(Scored):
-    """What was found against another detector."""
+    """Scores of worst cases found against another detector."""
 
-    what: What
-    against: Who
+    search: SearchKey
+    against: SubjectKey
 
 
 @dataclass(frozen=True)
 class Reading:
-    """All that a run holds so far; what has no inlier scores to be compared with is left out."""
+    """Results of a run so far; those without inlier scores to be compared with are left out."""
 
-    clean: dict[tuple[Who, str], Scored]
-    """The outliers before they were varied, by detector and name."""
+    clean: dict[tuple[SubjectKey, str], Scored]
+    """Scores of the unchanged outliers, by detector and outlier set."""
     found: list[Found]
     transferred: list[Transferred]
 
     @cached_property
-    def known(self) -> dict[tuple[Who, str], None]:
-        """Every detector and outlier set of which anything is known, in the order of the study."""
-        return dict.fromkeys([*self.clean, *((one.who, one.what.outliers) for one in self.found)])
+    def known(self) -> dict[tuple[SubjectKey, str], None]:
+        """Detectors and outlier sets that have results, in the order of the study."""
+        return dict.fromkeys([*self.clean, *((one.subject, one.search.outliers) for one in self.found)])
 
     @property
     def several_sets(self) -> bool:
-        """Is there more than one outlier set, so that figures must say which is theirs?"""
+        """True if there is more than one outlier set, so that titles must name it."""
         return len({outliers for _, outliers in self.known}) > 1
 
     @cached_property
     def of_first_seed(self) -> list[Found]:
-        """What figures show that cannot be averaged."""
-        return [one for one in self.found if one.who.seed == self.found[0].who.seed]
+        """Searches of the first seed, for figures that cannot show a mean."""
+        return [one for one in self.found if one.subject.seed == self.found[0].subject.seed]
 
     @cached_property
-    def names(self) -> dict[Who, str]:
-        """What figures call the detectors: with their networks where there are several."""
-        whos = dict.fromkeys([*(who for who, _ in self.known), *(against for _, against in self.judged)])
-        several = len({who.network for who in whos}) > 1
-        return {who: f"{who.detector} on {who.network}" if several and who.network else who.detector for who in whos}
+    def names(self) -> dict[SubjectKey, str]:
+        """Names of the detectors in figures, with their networks if there are several."""
+        subjects = dict.fromkeys([*(subject for subject, _ in self.known), *(against for _, against in self.judged)])
+        several = len({subject.network for subject in subjects}) > 1
+        return {
+            subject: f"{subject.detector} on {subject.network}" if several and subject.network else subject.detector
+            for subject in subjects
+        }
 
     @cached_property
-    def judged(self) -> list[tuple[Found | Transferred, Who]]:
-        """What was found, by the detector it was found against and by all others, with the former."""
-        own: list[tuple[Found | Transferred, Who]] = [(one, one.who) for one in self.found]
+    def judged(self) -> list[tuple[Found | Transferred, SubjectKey]]:
+        """Worst cases as scored by the detector they were found against and by all others, with that detector."""
+        own: list[tuple[Found | Transferred, SubjectKey]] = [(one, one.subject) for one in self.found]
         return [*own, *((one, one.against) for one in self.transferred)]
 
 
 def read(results: Results, protocol: str) -> Reading:
-    """What there is so far of what the protocol planned."""
+    """Return the protocol's results that are stored so far."""
     rows = results.done(protocol)
-    inliers = {Who.of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
-    rows = [row for row in rows if Who.of(row) in inliers]
+    inliers = {SubjectKey.of(row): (row, results.scores(row)) for row in _of("inliers", rows)}
+    rows = [row for row in rows if SubjectKey.of(row) in inliers]
 
-    def scored(row: Row) -> tuple[Who, Row, Array, Row, Array]:
-        return Who.of(row), *inliers[Who.of(row)], row, results.scores(row)
+    def scored(row: Row) -> tuple[SubjectKey, Row, Array, Row, Array]:
+        return SubjectKey.of(row), *inliers[SubjectKey.of(row)], row, results.scores(row)
 
-    clean = {(Who.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
-    controls = {(Who.of(row), _what(row)[1:]): results.scores(row) for row in _of("control", rows)}
+    clean = {(SubjectKey.of(row), row.tags["outliers"]): Scored(*scored(row)) for row in _of("outliers", rows)}
+    controls = {(SubjectKey.of(row), _search_key(row)[1:]): results.scores(row) for row in _of("control", rows)}
     found = []
     for row in _of("search", rows):
-        who, what = Who.of(row), _what(row)
-        before = clean[who, what.outliers].scores if (who, what.outliers) in clean else NONE
-        control = controls.get((who, what[1:]), NONE)
-        found.append(Found(*scored(row), what, before, control, results))
-    transferred = [Transferred(*scored(row), _what(row), _against(row)) for row in _of("transfer", rows)]
+        subject, search = SubjectKey.of(row), _search_key(row)
+        before = clean[subject, search.outliers].scores if (subject, search.outliers) in clean else NONE
+        control = controls.get((subject, search[1:]), NONE)
+        found.append(Found(*scored(row), search, before, control, results))
+    transferred = [Transferred(*scored(row), _search_key(row), _against(row)) for row in _of("transfer", rows)]
     return Reading(clean, found, transferred)
 
 
@@ -152,29 +155,29 @@ def _of(role: str, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.tags["role"] == role]
 
 
-def _against(row: Row) -> Who:
-    return Who(row.tags["against_network"], row.tags["seed"], row.tags["against"])
+def _against(row: Row) -> SubjectKey:
+    return SubjectKey(row.tags["against_network"], row.tags["seed"], row.tags["against"])
 
 
-def _what(row: Row) -> What:
-    return What(row.tags["outliers"], row.tags["variation"], row.tags["method"])
+def _search_key(row: Row) -> SearchKey:
+    return SearchKey(row.tags["outliers"], row.tags["variation"], row.tags["method"])
 
 
 def interval(inliers: Array, outliers: Array) -> Interval:
-    """AUROC with its 95 % interval (DeLong); not a number where there are no scores."""
+    """Return AUROC with its 95 % interval (DeLong); NaN without scores."""
     return metrics.auroc_interval(inliers, outliers) if len(inliers) and len(outliers) else Interval(nan, nan, nan)
 
 
 def titled(variation: str) -> str:
-    """What people read: the pixel box is the paper's l_inf column."""
+    """Return the title of a variation; the pixel box is the paper's l_inf column."""
     return "pixel (l_inf)" if variation == "pixel" else variation
 
 
 def methods(found: Iterable[Found | Transferred]) -> dict[str, list[str]]:
-    """By variation, the methods that searched it, in the order of the study."""
+    """Return, by variation, the methods that searched it, in the order of the study."""
     by_variation: dict[str, list[str]] = {}
     for one in found:
-        known = by_variation.setdefault(one.what.variation, [])
-        if one.what.method not in known:
-            known.append(one.what.method)
+        known = by_variation.setdefault(one.search.variation, [])
+        if one.search.method not in known:
+            known.append(one.search.method)
     return by_variation

@@ -1,4 +1,4 @@
-"""What `evg` shows: AUROC and MinRank of the worst cases, and how much of the drop is only the search."""
+"""Tables of `evg`: AUROC and MinRank of the worst cases, and how much of the drop is due to the search alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from farout import metrics
-from farout.protocols.evg.figures import curves, transfer_maps
+from farout.protocols.evg.figures import TRANSFER, curves, transfer_maps
 from farout.protocols.evg.landscape import landscapes
 from farout.protocols.evg.overview import overview
 from farout.protocols.evg.pictures import sheets
@@ -19,8 +19,10 @@ from farout.protocols.shared.pairs import Array
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Line, Lines, Shown, Summary, Table
 from farout.study.results import Results
 
+TITLE = "Worst case: outliers changed by a search so that they look normal"
+ALL = "All measures of every search"
 RUNS = 5
-"""MinRank is a mean over so many runs, which are parts of the chains."""
+"""Runs that MinRank is averaged over; each is a part of the chains."""
 VARIATION, FOUND_AGAINST = Column("variation", LABEL), Column("found_against", LABEL)
 CHAINS, QUERIES = Column("chains", COUNT), Column("queries", COUNT)
 AUROC_CLEAN = Column("auroc_clean", VALUE, better="higher")
@@ -31,7 +33,7 @@ MIN_RANK, MIN_RANK_SHARE, MIN_RANK_CLEAN = (
 )
 MIN_RANK_SE, CHAINS_PER_RUN = Column("min_rank_se", VALUE), Column("chains_per_run", COUNT)
 WALK = [Column(name, VALUE) for name in ("accepted", "exploration", "stuck")]
-"""How chains moved, as the mean over them."""
+"""Columns that say how chains moved, means over chains."""
 STANDARDIZED_ON = Column("standardized_on", LABEL)
 CLEAN, FOUND, CONTROL = (Column(name, VALUE, better="higher") for name in ("clean", "found", "control"))
 DROP, DROP_BY_SEARCH, DROP_BY_OUTLIERS = (
@@ -40,10 +42,10 @@ DROP, DROP_BY_SEARCH, DROP_BY_OUTLIERS = (
 
 
 def summarize(results: Results, protocol: str) -> Summary:
-    """Tables and figures of what was found so far."""
+    """Return tables and figures of the results stored so far."""
     reading = read(results, protocol)
     if not reading.known:
-        return Summary("Worst case")
+        return Summary(TITLE)
     scored = [one.inlier_row for one in [*reading.clean.values(), *reading.found]]
     tables = [overview(reading), *networks(results, protocol, scored)]
     if reading.found:
@@ -55,11 +57,11 @@ def summarize(results: Results, protocol: str) -> Summary:
         *landscapes(results, protocol, reading),
         *curves(reading),
     ]
-    return Summary("Worst case", tables, figures)
+    return Summary(TITLE, tables, figures)
 
 
 def _line(one: Found) -> Line:
-    """All figures of one search."""
+    """Return all measures of one search."""
     rank, error, size = min_ranks(one.inliers, one.scores)
     return {
         **_about(one), CHAINS: len(one.scores), QUERIES: one.queries, N_INLIERS: len(one.inliers),
@@ -76,18 +78,18 @@ def _line(one: Found) -> Line:
 
 
 def _about(one: Found | Transferred) -> dict[Column, Any]:
-    """The detector, and what was searched how."""
-    outliers, variation, method = one.what
-    return {**one.who.line, OUTLIERS: outliers, VARIATION: titled(variation), METHOD: method}
+    """Return the columns that name the detector, the outlier set, the variation and the method."""
+    outliers, variation, method = one.search
+    return {**one.subject.line, OUTLIERS: outliers, VARIATION: titled(variation), METHOD: method}
 
 
 def _min_rank(inliers: Array, outliers: Array) -> float:
-    """MinRank of all outliers at once, as the paper gives it for clean ones."""
+    """Return MinRank over all outliers at once, as the paper gives it for unchanged ones."""
     return float(metrics.min_rank(inliers, outliers)) if len(outliers) else nan
 
 
 def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
-    """MinRank: its mean over fifths of the chains, the standard error of that mean, and the chains in a fifth.
+    """Return the mean MinRank over fifths of the chains, the standard error of that mean, and the chains in a fifth.
 
     Chains that are left over are dropped; fewer than five are one run, which has no standard error.
     """
@@ -102,34 +104,38 @@ def min_ranks(inliers: Array, outliers: Array) -> tuple[float, float, int]:
 
 def _details(lines: Lines) -> Table:
     caption = (
-        "One line per search. auroc: what was found against unchanged inliers, with its 95 % interval (DeLong); "
-        "auroc_clean: the same outliers, one per chain, before they were varied; auroc_control: what was found, "
-        "against what the same search finds on inliers; auroc_start: the first variation of each chain, before any "
-        "search; auroc_last: the last state instead of the lowest. min_rank: the number of "
-        f"inliers that score strictly below the lowest score found, mean over {RUNS} runs of chains_per_run chains "
-        "each (parts of all chains) and its standard error; min_rank_share: divided by n_inliers, so that 1 is ideal; "
-        "min_rank_clean: the same number for the unchanged outliers, of all chains at once. The more chains in a run, "
-        "the lower is min_rank. "
-        "accepted: share of steps in which a chain moved; exploration: spread of its states, 1 = all over the domain; "
-        "stuck: share of chains that did not move in their second half."
+        "One line per search: a detector, an outlier set, a variation and a method. For all auroc and min_rank columns "
+        "higher is better; AUROC: 1 is ideal, 0.5 is chance. auroc: worst cases (the lowest state of each chain) "
+        "against unchanged inliers, in brackets its 95 % interval (DeLong); auroc_clean: the same outliers, one per "
+        "chain, unchanged; auroc_control: worst cases against inliers changed by the same search; auroc_start: the "
+        "first, random variation of each chain; auroc_last: the last state of each chain instead of the lowest. "
+        "min_rank: the number of inliers that score strictly below the lowest score found, the mean over "
+        f"{RUNS} runs of chains_per_run chains each (parts of all chains), and min_rank_se, its standard error; "
+        "min_rank_share: min_rank divided by n_inliers, so that 1 is ideal; min_rank_clean: MinRank of the unchanged "
+        "outliers, over all chains at once. The more chains in a run, the lower is min_rank. queries: of the detector, "
+        "per chain. accepted: fraction of steps in which a chain moved; exploration: spread of its states, 1 = the "
+        "whole domain; stuck: fraction of chains that did not move in their second half. standardized_on: the split "
+        "whose scores standardize the search."
     )
-    return Table("evg", "All figures", caption, lines)
+    return Table("evg", ALL, caption, lines)
 
 
 def _drops(lines: Lines) -> list[Table]:
-    """The drop from clean AUROC in two parts; nothing where inliers were not searched."""
+    """Return the drop from clean AUROC in two parts; an empty list if inliers were not searched."""
     known = [_drop(line) for line in lines if not isnan(line[AUROC_CONTROL].value)]
     if not known:
         return []
     caption = (
-        "A search takes the minimum over many queries, and that makes any image look more normal, inliers too. AUROC "
-        "of n_outliers outliers, unchanged (clean) and as found, both against unchanged inliers; control: as found, "
-        "against what the same search finds on as many inliers. The drop from clean to found has two parts. "
-        "drop_by_search goes away where inliers are searched as well; it is negative where the search finds inliers "
-        "that look odder than they were. drop_by_outliers stays; it is negative where the search sets outliers further "
-        "apart from inliers. Intervals are among all figures."
+        "A search takes the minimum over many queries, which makes any image look more normal, inliers too. This table "
+        "splits the drop in AUROC accordingly; n_outliers outliers per line. clean: AUROC of the unchanged outliers; "
+        "found: of their worst cases, both against unchanged inliers; control: of the worst cases against as many "
+        "inliers changed by the same search. For these higher is better (1 is ideal, 0.5 is chance), for the drops "
+        "lower. drop = clean − found = drop_by_search + drop_by_outliers. drop_by_search = control − found vanishes if "
+        "inliers are searched as well; it is negative if the search makes inliers look more outlying. drop_by_outliers "
+        "= clean − control remains; it is negative if the search moves outliers further away from inliers. Intervals: "
+        f"see the table {ALL!r}."
     )
-    return [Table("evg_drop", "How much of the drop is only the search", caption, known)]
+    return [Table("evg_drop", "Drop of AUROC, and how much of it is due to the search alone", caption, known)]
 
 
 def _drop(line: Line) -> Line:
@@ -142,17 +148,18 @@ def _drop(line: Line) -> Line:
 
 
 def _transfers(reading: Reading) -> list[Table]:
-    """What was found against each detector, scored by all; its own scores among them."""
+    """Return the scores of every detector's worst cases by all detectors, itself included."""
     if not reading.transferred:
         return []
     names, lines = reading.names, []
     for one, against in reading.judged:
-        clean = reading.clean.get((one.who, one.what.outliers))
+        clean = reading.clean.get((one.subject, one.search.outliers))
         figures = {AUROC: one.auroc, AUROC_CLEAN: clean.auroc.value if clean else nan}
         lines.append({**_about(one), FOUND_AGAINST: names[against], **figures})
     caption = (
-        "What was found against one detector, scored by every other: AUROC against unchanged inliers, with its 95 % "
-        "interval (DeLong), beside that of the same outliers before they were varied (auroc_clean). What fools one and "
-        "spares another is a weakness of the first alone."
+        "AUROC of the worst cases found against one detector (found_against), as scored by another (detector), against "
+        "unchanged inliers; in brackets its 95 % interval (DeLong). auroc_clean: of the same outliers, unchanged. "
+        "Higher is better: 1 is ideal, 0.5 is chance. Worst cases that fool one detector and no other are a weakness "
+        "of that detector alone."
     )
-    return [Table("evg_transfer", "Transfer, all figures", caption, lines)]
+    return [Table("evg_transfer", f"{TRANSFER}: all measures", caption, lines)]

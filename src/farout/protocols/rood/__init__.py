@@ -1,1 +1,1 @@
-"""The `rood` protocol (Realistic OOD benchmark): plan, results read back, tables and figures."""
+"""Protocol `rood` (Realistic OOD benchmark): plan, stored results, tables and figures."""

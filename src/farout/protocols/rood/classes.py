@@ -1,4 +1,4 @@
-"""The classes of `rood` that are the inliers in turn."""
+"""Classes of `rood` that are the inliers in turn (one_class)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from farout.study.subjects.subject import Subject
 
 
 def no_one_class(alone: Sequence[Subject], others: Sequence[Subject]) -> str | None:
-    """Why some of the detectors that are to take single classes for the inliers cannot; None where all can."""
+    """Return the reason why a detector of `alone` cannot be fitted on one class; None if all can."""
     unable = list(dict.fromkeys(subject.label for subject in alone if not _learns(subject)))
     if not unable:
         return None
@@ -28,7 +28,7 @@ def no_one_class(alone: Sequence[Subject], others: Sequence[Subject]) -> str | N
 
 
 def _learns(subject: Subject) -> bool:
-    """Can it be fitted on the training images of one class? Of one that comes fitted `fitted_on` says it cannot."""
+    """Return True if it can be fitted on one class; for one that comes fitted, `fitted_on` raises later."""
     if isinstance(subject, PostHocSubject):
         return _fits_on_one(subject.fit.detector)
     return not isinstance(subject, ImageSubject) or type(subject.make()).fit is not Detector.fit
@@ -39,15 +39,15 @@ def _fits_on_one(detector: PostHoc | type[PostHoc]) -> bool:
 
 
 def _able() -> list[str]:
-    """The detectors by name that can be fitted on one class."""
+    """Return the names of the detectors that can be fitted on one class."""
     makers = ((name, catalog[name]) for name in catalog)
     return [
-        name for name, made in makers if isinstance(made, type) and issubclass(made, PostHoc) and _fits_on_one(made)
+        name for name, maker in makers if isinstance(maker, type) and issubclass(maker, PostHoc) and _fits_on_one(maker)
     ]
 
 
 def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[int, str]:
-    """The classes by label; an error where one has no images to test with, of the `test` ones taken, or to fit on."""
+    """Return the names of the classes by label; raise if a class has no images to test or to fit on."""
     names = class_names(np.unique(_labels(whole)).tolist(), whole.classes)
     for label, name in names.items():
         if lack := _lacking(test, label):
@@ -64,7 +64,7 @@ def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[in
 
 
 def class_names(labels: Sequence[int], classes: Sequence[str]) -> dict[int, str]:
-    """What tables call the classes: the name, with the label where the name alone would not do."""
+    """Return the classes' names in tables, with the label if two classes have the same name."""
     known = [classes[label] if 0 <= label < len(classes) else "" for label in labels]
     return {
         label: (name if known.count(name) == 1 else f"{name} ({label})") if name else str(label)
@@ -73,7 +73,7 @@ def class_names(labels: Sequence[int], classes: Sequence[str]) -> dict[int, str]
 
 
 def _lacking(test: ImageSet, label: int) -> str:
-    """What there is none of; empty where nothing is lacking."""
+    """Return what the class lacks, as text; empty if it lacks nothing."""
     mine = _labels(test) == label
     defective = test.attributes.get(OUTLIER)
     if defective is None:

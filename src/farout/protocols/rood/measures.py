@@ -1,4 +1,4 @@
-"""The figures of a line of `rood`'s tables: of every setup, shift and severity, from one reading of the scores."""
+"""Measures of a line of `rood`'s tables: of every setup, shift and severity, from one reading of the scores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NOT_THERE = Interval(*[float("nan")] * 3)
 
 
 class Measure(NamedTuple):
-    """What is said of a test with some of its copies."""
+    """Measures of a test with some of its shifted copies."""
 
     auroc: Interval
-    """With the copies among the inliers."""
+    """AUROC with the copies among the inliers."""
     score: Interval
-    """The generalizability score, in points."""
+    """Generalizability score, in points."""
     flagged: Interval
-    """The share of copies above the threshold that keeps 95 % of the inliers as they are."""
+    """Fraction of copies above the threshold that accepts 95 % of the unchanged inliers."""
 
 
 MISSING = Measure(NOT_THERE, NOT_THERE, NOT_THERE)
@@ -42,24 +42,24 @@ class _Estimates(NamedTuple):
 
 @dataclass
 class Measured:
-    """A line's figures: the mean over its tests, and each test by itself."""
+    """Measures of a line: the mean over its tests, and those of each test."""
 
     inliers: int = 0
-    """The images that are inliers in one of the tests."""
+    """Images that are inliers in one of the tests."""
     outliers: int = 0
-    """Those that are outliers in one; where other classes are, every image is both."""
+    """Images that are outliers in one of the tests; if other classes are the outliers, every image is both."""
     together: dict[Key, Measure] = field(default_factory=dict)
-    """Of what all tests have."""
+    """Means over all tests; of what all tests have."""
     tests: list[tuple[int, int, dict[Key, Measure]]] = field(default_factory=list)
-    """Inliers, outliers, and the figures of whole setups."""
+    """Number of inliers, number of outliers, and measures of whole setups, by test."""
 
     def of(self, key: Key) -> Measure:
-        """NaN as long as something is missing."""
+        """Return the mean over all tests; NaN while a result is missing."""
         return self.together.get(key, MISSING)
 
 
 def measured(line: Line) -> Measured:
-    """The scores of one test are read at a time, and of its copies those of one shift."""
+    """Return the measures of a line; the scores of one test and one shift are read at a time."""
     found, seen = Measured(), [np.empty(0, np.int64), np.empty(0, np.int64)]
     sums: dict[Key, tuple[int, _Estimates]] = {}
     for test in line.tests:
@@ -75,8 +75,8 @@ def measured(line: Line) -> Measured:
             else:
                 found.together[key] = _Estimates(*(one / line.expected for one in both)).measure()
         found.tests.append((len(scores.inliers), len(scores.outliers), alone))
-        for kind, places in enumerate(np.split(scores.places, [len(scores.inliers)])):
-            seen[kind] = np.union1d(seen[kind], places)
+        for kind, positions in enumerate(np.split(scores.positions, [len(scores.inliers)])):
+            seen[kind] = np.union1d(seen[kind], positions)
     found.inliers, found.outliers = map(len, seen)
     return found
 
@@ -86,13 +86,13 @@ def _both(so_far: _Estimates | None, more: _Estimates) -> _Estimates:
 
 
 def _among(estimates: _Estimates, scores: Scores) -> _Estimates:
-    """With influences by place among the images of all tests."""
-    places = (scores.places, scores.places, scores.places[: len(scores.inliers)])
-    return _Estimates(*(one.among(where, scores.total) for one, where in zip(estimates, places, strict=True)))
+    """Return the estimates with influences by position among the images of all tests."""
+    positions = (scores.positions, scores.positions, scores.positions[: len(scores.inliers)])
+    return _Estimates(*(one.among(where, scores.total) for one, where in zip(estimates, positions, strict=True)))
 
 
 def _estimates(line: Line, test: Test, scores: Scores) -> Iterator[tuple[Key, _Estimates]]:
-    """What is there: of a setup, or of a shift, as soon as all of its copies are."""
+    """Yield the estimates of every setup, shift and severity whose copies are all stored."""
     threshold = recall_threshold(scores.inliers)
     plain = Counts.of(scores.inliers, scores.outliers, threshold)
     unshifted = plain.auroc()
@@ -114,7 +114,7 @@ def _estimates(line: Line, test: Test, scores: Scores) -> Iterator[tuple[Key, _E
 
 
 def _sum(counts: list[Counts | None]) -> Counts | None:
-    """None where one is missing."""
+    """Return the sum; None if one is missing."""
     there = [one for one in counts if one]
     return reduce(add, there) if len(there) == len(counts) else None
 

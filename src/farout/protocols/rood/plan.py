@@ -1,13 +1,13 @@
-"""`rood`: are inliers under realistic shifts still inliers? The generalizability score.
+"""`rood`: inliers under realistic shifts, which should stay inliers; the generalizability score.
 
 "Are Out-of-Distribution Detection Methods Reliable?" (Realistic OOD benchmark). Inliers are corrupted (19 corruptions
 of five severities, setup C) or augmented (setup A) and still count as inliers: AUROC of Y against X' ∪ T(X'), and the
-generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). What differs from the paper:
+generalizability score GS = AUROC(setup) − AUROC(U), in points (eq. 2). Differences from the paper:
 
 - by default the inliers are the whole training distribution, and outliers are the study's sets: the form that suits any
   classifier. `one_class: true` is the paper's: every class in turn is the inlier, detectors are fitted on its images
-  alone, all other classes are outliers. What the network was trained on is another matter, see the tables;
-- intervals, which the paper lacks: an image and its shifted copies are one cluster (see `farout.metrics.setups`);
+  alone, all other classes are outliers. The network is not trained anew, see the tables;
+- intervals, which are new: an image and its shifted copies are one cluster (see `farout.metrics.setups`);
 - frost is procedural unless `frost_dir` names a folder of photographs;
 - a smaller budget takes fewer inliers, the same ones in every setup, and always all shifts;
 - images that come corrupted (30 % of the test splits of SHAPES and CHARS) are left out.
@@ -23,10 +23,10 @@ import numpy as np
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.rood.classes import no_one_class
 from farout.protocols.rood.entries import INLIERS, TrialPlan
-from farout.protocols.rood.setups import Setups, setups_from
+from farout.protocols.rood.setups import Setups, parse_setups
 from farout.protocols.rood.tables import summarize
 from farout.protocols.shared.budgets import check_counts, cut
-from farout.protocols.shared.selection import check_chosen, check_labels, chosen
+from farout.protocols.shared.selection import check_labels, check_selected, select
 from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.results import Results
@@ -50,9 +50,9 @@ class Rood(Protocol):
         detectors: Sequence[str] | None = None,
     ) -> None:
         """setups: A (augmentations) and C (corruptions), or one's own: {weather: [fog, {name: snow, severity: 3}]}.
-        one_class: every class in turn is the inlier, for all detectors or for those of these labels.
-        images: inlier test images, where the budget allows as many.
-        frost_dir: a folder of photographs of frost. detectors: labels of those to be tested; all by default.
+        one_class: make every class in turn the inlier, for all detectors or for those of these labels.
+        images: number of inlier test images, at most as many as the budget allows.
+        frost_dir: a folder of photographs of frost. detectors: labels of the detectors to test; default: all.
         """
         check_counts(images=images)
         if not isinstance(one_class, bool):
@@ -60,7 +60,7 @@ class Rood(Protocol):
             if left := [label for label in one_class if detectors is not None and label not in detectors]:
                 raise ValueError(f"one_class names {', '.join(left)}, and detectors does not: add it there too")
         check_labels("detectors", detectors)
-        self.setups = setups_from(setups, frost_dir)
+        self.setups = parse_setups(setups, frost_dir)
         self.one_class, self.images, self.detectors = one_class, images, detectors
 
     def unsuited(self, study: Study) -> str | None:
@@ -89,27 +89,27 @@ class Rood(Protocol):
         return None
 
     def _apart(self, trial: Trial) -> tuple[list[Subject], list[Subject]]:
-        """The detectors that take every class in turn for the inliers, and those that take all together."""
-        tested = chosen(trial, self.detectors)
+        """Return the detectors that take every class in turn for the inliers, and those that take all together."""
+        tested = select(trial, self.detectors)
         others = [subject for subject in tested if not self.takes_classes(subject)]
         return [subject for subject in tested if self.takes_classes(subject)], others
 
     def takes_classes(self, subject: Subject) -> bool:
-        """Does it take every class in turn for the inliers?"""
+        """Return True if it takes every class in turn for the inliers."""
         return self.one_class if isinstance(self.one_class, bool) else subject.label in self.one_class
 
     def cuts(self, study: Study) -> list[str]:
-        told = cut(self.images, INLIERS[study.budget], f"inlier images of {self.name}")
+        lines = cut(self.images, INLIERS[study.budget], f"inlier images of {self.name}")
         named = study.spec["outliers"] if study.spec else []
         if named and not any(self._apart(trial)[1] for trial in study.trials):
-            told.append(
+            lines.append(
                 f"the outlier sets in {self.name}: with one_class the other classes, or defects, are the outliers"
             )
-        return told
+        return lines
 
     def plan(self, study: Study) -> list[Entry]:
         for labels in (self.detectors, None if isinstance(self.one_class, bool) else self.one_class):
-            check_chosen(labels, study)
+            check_selected(labels, study)
         return [entry for trial in study.trials for entry in TrialPlan(self, trial, study.budget).entries()]
 
     @classmethod

@@ -1,6 +1,6 @@
-"""What `rood` has scored so far, as tests: inliers and their shifted copies against outliers, by one detector.
+"""Stored results of `rood` as tests: one detector, inliers with their shifted copies, and outliers.
 
-Tests know where their scores are and read them when asked: a run has too many to hold at once.
+A test reads its scores when they are needed: a run has too many to hold in memory at once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from farout.data.arrays import OUTLIER
-from farout.protocols.shared.columns import Who
+from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import Array
 from farout.study.results import Results, Row, positions
 
 UNSHIFTED = "U"
-"""The setup without shifts."""
+"""Name of the setup without shifts."""
 OTHER_CLASSES, DEFECTS = "other classes", "defects"
-"""What one-class tests have as outliers."""
+"""Names of the outliers of one-class tests."""
 
 
 class Key(NamedTuple):
-    """Which copies of the inliers: those of a setup, of one of its shifts, or of one severity of that."""
+    """Key of shifted copies of the inliers: those of a setup, of one of its shifts, or of one severity of a shift."""
 
     setup: str
     shift: str = ""
@@ -36,35 +36,35 @@ PLAIN = Key(UNSHIFTED)
 
 @dataclass(frozen=True)
 class Test:
-    """One detector, inliers with their shifted copies, and outliers."""
+    """Scores of one detector: inliers with their shifted copies, and outliers."""
 
     results: Results
     clean: Row
     others: Row | None
-    """The outliers' scores; None where they are among those of the inliers, as other classes are."""
+    """Row of the outliers; None if they are in the row of the inliers, as other classes are."""
     copies: Mapping[Key, Row]
-    """What is there, by setup, shift and severity."""
+    """Rows stored so far, by setup, shift and severity."""
 
     @property
     def of(self) -> str:
-        """The class that is the inlier; empty for all of them."""
+        """Class that is the inlier; empty for all of them."""
         return self.clean.tags["class"]
 
     @property
     def n_train(self) -> int:
-        """How many images of its class a one-class test's detector is fitted on."""
+        """Number of training images of its class that a one-class test's detector is fitted on."""
         return int(self.clean.tags["n_train"])
 
     @property
     def outliers(self) -> str:
-        """What they are called."""
+        """Name of the outliers."""
         if self.others:
             return self.others.tags["outliers"]
         return OTHER_CLASSES if self.results.known(self.clean, OUTLIER) is None else DEFECTS
 
 
 class Scores:
-    """The scores of a test; those of copies are read one by one."""
+    """Scores of a test; those of copies are read shift by shift."""
 
     def __init__(self, test: Test) -> None:
         self.results, scores = test.results, test.results.scores(test.clean)
@@ -79,29 +79,29 @@ class Scores:
         self.outliers: Array = self.results.scores(test.others) if test.others else scores[outliers]
         if test.others:
             outliers = np.arange(len(scores), len(scores) + len(self.outliers))
-        self.places = np.concatenate([inliers, outliers])
-        """Of the inliers and then the outliers, among the `total` images of tests whose mean is taken."""
+        self.positions = np.concatenate([inliers, outliers])
+        """Positions of the inliers, then of the outliers, among the `total` images of all tests of a line."""
         self.total = len(scores) + (len(self.outliers) if test.others else 0)
 
     def shifted(self, row: Row) -> Array:
-        """The scores of the inliers' copies; a row has them alone, or among those of the other classes' inliers."""
+        """Return the scores of the inliers' copies; the row may also hold copies of other classes."""
         return self.results.scores(row)[positions(self.index, self.results.index(row))]
 
 
 @dataclass(frozen=True)
 class Line:
-    """The tests of one detector that make one line: one against an outlier set, or one per class."""
+    """Tests of one detector that make one line of a table: one against an outlier set, or one per class."""
 
-    who: Who
+    subject: SubjectKey
     outliers: str
     tests: Sequence[Test]
     expected: int
     planned: Mapping[tuple[str, str], Sequence[str]]
-    """By setup and shift, the severities that are there when the run is done."""
+    """Severities of a finished run, by setup and shift."""
 
     @property
     def against(self) -> str:
-        """What the line calls its outliers."""
+        """Name of the line's outliers."""
         return f"{self.outliers}, mean of {self.expected}" if self.one_class else self.outliers
 
     @property
@@ -110,32 +110,32 @@ class Line:
 
     @property
     def whole(self) -> bool:
-        """Are all classes there?"""
+        """True if the results of all classes are stored."""
         return len(self.tests) == self.expected
 
     @cached_property
     def setups(self) -> dict[str, list[str]]:
-        """The setups with their shifts, in order."""
+        """Shifts by setup, in order."""
         found: dict[str, list[str]] = {}
         for setup, shift in self.planned:
             found.setdefault(setup, []).append(shift)
         return found
 
     def strongest(self, setup: str, shift: str) -> Key:
-        """The copies of a shift at its highest severity."""
+        """Return the key of a shift's copies at its highest severity."""
         return Key(setup, shift, max(self.planned[setup, shift], key=lambda severity: (len(severity), severity)))
 
 
 def read(results: Results, protocol: str) -> list[Line]:
-    """All lines in the order of the plan, with whatever is there."""
-    by_who: dict[Who, dict[str, list[Row]]] = {}
+    """Return all lines in the order of the plan, with the results stored so far."""
+    by_subject: dict[SubjectKey, dict[str, list[Row]]] = {}
     for row in results.rows:
         if row.protocol == protocol:
-            by_who.setdefault(Who.of(row), {}).setdefault(row.tags["label"], []).append(row)
-    return [line for who, by_class in by_who.items() for line in _lines(results, who, by_class)]
+            by_subject.setdefault(SubjectKey.of(row), {}).setdefault(row.tags["label"], []).append(row)
+    return [line for subject, by_class in by_subject.items() for line in _lines(results, subject, by_class)]
 
 
-def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+def _lines(results: Results, subject: SubjectKey, by_class: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
     tests = [test for rows in by_class.values() for test in _tests(results, rows)]
     planned: dict[tuple[str, str], list[str]] = {}
     for key in map(_key, next(iter(by_class.values()))):
@@ -144,12 +144,12 @@ def _lines(results: Results, who: Who, by_class: Mapping[str, Sequence[Row]]) ->
     by_outliers: dict[str, list[Test]] = {}
     for test in tests:
         by_outliers.setdefault(test.outliers, []).append(test)
-    for outliers, some in by_outliers.items():
-        yield Line(who, outliers, some, len(by_class), planned)
+    for outliers, part in by_outliers.items():
+        yield Line(subject, outliers, part, len(by_class), planned)
 
 
 def _tests(results: Results, rows: Sequence[Row]) -> Iterator[Test]:
-    """The tests of one detector and one class, or of all classes."""
+    """Yield the tests of one detector and one class, or of all classes together."""
     there = [row for row in rows if results.store.has(row.cell)]
     copies = {_key(row): row for row in there if row.tags["setup"]}
     clean = [row for row in there if not row.tags["setup"]]

@@ -1,4 +1,4 @@
-"""The tables of `rood`: setups and generalizability scores, by class, by shift and by severity."""
+"""Tables of `rood`: setups and generalizability scores, by class, by shift and by severity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, 
 from farout.report.content import Line as TableLine
 from farout.study.results import Results
 
-TITLE = "Realistic shifts"
+TITLE = "Realistic shifts: inliers that are corrupted or augmented and should stay inliers"
+SINGLE = "AUROC by inlier class, with intervals"
 U = Column(UNSHIFTED, INTERVAL, better="higher")
 SETUP, SHIFT, SEVERITY, CLASS = (Column(name, LABEL) for name in ("setup", "shift", "severity", "class"))
 N_TRAIN = Column("n_train", COUNT)
@@ -29,7 +30,7 @@ Lines = Sequence[tuple[Line, Measured]]
 
 
 def summarize(results: Results, protocol: str) -> Summary:
-    """What is there so far."""
+    """Return tables and figures of the results stored so far."""
     lines = [(line, measured(line)) for line in read(results, protocol)]
     if not lines:
         return Summary(TITLE)
@@ -39,7 +40,7 @@ def summarize(results: Results, protocol: str) -> Summary:
 
 
 def _overview(lines: Lines) -> Table:
-    """A line per detector and outlier set; of every set the highest AUROC without shifts first."""
+    """Return a line per detector and outlier set; the highest AUROC without shifts of each set first."""
     table = [_line(line, found) for line, found in lines]
     several = len({line[SEED] for line in table}) > 1
     unshifted = [line[U][0] for line in table]
@@ -47,42 +48,46 @@ def _overview(lines: Lines) -> Table:
         table = _over_seeds(table)
         unshifted = [line[MEAN_U] for line in table]
     sets, _ = pd.factorize(np.array([line[OUTLIERS] for line in table], object))
-    table = [table[place] for place in np.lexsort([-np.array(unshifted), sets])]
+    table = [table[index] for index in np.lexsort([-np.array(unshifted), sets])]
     caption = (
-        "AUROC of the outliers against inliers as they are (U) and with all their shifted copies among the inliers (A: "
-        "augmentations, C: corruptions of five severities, or setups of the study's own). GS: the generalizability "
-        "score, AUROC of the setup minus that of U, in points; below 0 shifted inliers are taken for outliers. "
+        "AUROC of the outliers against unchanged inliers (U), and against the inliers together with all their shifted "
+        "copies (A: augmentations, C: corruptions of five severities, or setups of the study's own). Higher is better: "
+        "1 is ideal, 0.5 is chance. GS: the generalizability score, AUROC of the setup minus AUROC of U, in points "
+        "(hundredths of AUROC); 0 or above is good, below 0 the detector takes shifted inliers for outliers. "
+        "n_inliers and n_outliers count unshifted images. "
     )
     caption += (
-        "Mean over so many seeds." if several else "In brackets 95 % intervals; an image and its copies count as one."
+        "Means over the seeds (seeds: how many)."
+        if several
+        else "In brackets 95 % intervals, in which an image and its copies count as one cluster."
     )
     if any(line.one_class for line, _ in lines):
         caption += (
-            " Mean of …: every class in turn is the inlier, and detectors are fitted on that class alone; n_inliers "
-            "and n_outliers count the images that are so for at least one class. The training of the network is not "
-            "part of this: one that was trained on these classes has seen the outliers' classes too."
+            " Mean of …: every class in turn is the inlier, detectors are fitted on that class alone, and the mean "
+            "over classes is given; n_inliers and n_outliers count the images that are so for at least one class. The "
+            "network is not trained anew: one that was trained on these classes has seen the outliers' classes too."
         )
-    return Table("rood", "Generalizability", caption, table)
+    return Table("rood", "AUROC and generalizability score (GS) by setup", caption, table)
 
 
 def _over_seeds(lines: Sequence[TableLine]) -> list[TableLine]:
-    """Means, without intervals; none where a seed lacks the figure."""
+    """Return means over seeds, without intervals; NaN if a seed lacks the value."""
     keys = (NETWORK, DETECTOR, OUTLIERS)
     figures = [column for column in columns_of(lines) if column.kind is INTERVAL]
     values = pd.DataFrame([[line.get(column, MISSING.auroc)[0] for column in figures] for line in lines])
     groups = values.groupby([[line[key] for line in lines] for key in keys], sort=False)
     means, merged = groups.mean(skipna=False), list[TableLine]()
     for key in means.index:
-        places = groups.indices[key]
-        first = lines[places[0]]
-        counts = {SEEDS: len(places), N_INLIERS: first[N_INLIERS], N_OUTLIERS: first[N_OUTLIERS]}
-        mean = {_mean(column): means.at[key, place] for place, column in enumerate(figures)}
+        indices = groups.indices[key]
+        first = lines[indices[0]]
+        counts = {SEEDS: len(indices), N_INLIERS: first[N_INLIERS], N_OUTLIERS: first[N_OUTLIERS]}
+        mean = {_mean(column): means.at[key, number] for number, column in enumerate(figures)}
         merged.append({**{column: first[column] for column in keys}, **counts, **mean})
     return merged
 
 
 def _mean(column: Column) -> Column:
-    """The column of means over seeds, which have no interval."""
+    """Return the column of means over seeds, which have no interval."""
     return replace(column, kind=VALUE)
 
 
@@ -90,11 +95,11 @@ MEAN_U = _mean(U)
 
 
 def _line(line: Line, found: Measured) -> TableLine:
-    return {**line.who.line, OUTLIERS: line.against, **_setups(line, found.together, found.inliers, found.outliers)}
+    return {**line.subject.line, OUTLIERS: line.against, **_setups(line, found.together, found.inliers, found.outliers)}
 
 
 def _setups(line: Line, found: Mapping[Key, Measure], inliers: int, outliers: int) -> TableLine:
-    """AUROC of all setups, then all generalizability scores."""
+    """Return AUROC of all setups, then all generalizability scores."""
     measures = {name: found.get(Key(name), MISSING) for name in line.setups}
     return {
         N_INLIERS: inliers,
@@ -114,15 +119,17 @@ def _score(setup: str) -> Column:
 
 
 def _by_class(lines: Lines) -> list[Table]:
-    """AUROC by class in the form of the paper's Tables 1 and 3, every setup with a line per detector."""
+    """Return AUROC by class in the form of the paper's Tables 1 and 3, and a table with intervals."""
     single = [(line, found) for line, found in lines if line.one_class]
     if not single:
         return []
     setups = dict.fromkeys([UNSHIFTED, *(name for line, _ in single for name in line.setups)])
     table = [_class_line(*one, setup, _classes(single)) for setup in setups for one in single]
     caption = (
-        "AUROC where that class is the inlier; the mean over classes and, against the setup U, the generalizability "
-        "score in points. Intervals of every class: see the table of single classes."
+        "AUROC with one class (the column) as the inlier and all others, or defects, as outliers; a line per setup (U: "
+        "without shifts) and detector. Higher is better: 1 is ideal, 0.5 is chance. mean: over the classes. GS: the "
+        "generalizability score, mean minus that of the setup U, in points; 0 or above is good. Intervals: see the "
+        f"table {SINGLE!r}."
     )
     details = [
         _single(line, test, *figures)
@@ -130,18 +137,19 @@ def _by_class(lines: Lines) -> list[Table]:
         for test, figures in zip(line.tests, found.tests, strict=True)
     ]
     about = (
-        "Every class by itself: AUROC of every setup and generalizability scores in points, with 95 % intervals, which "
-        "are rough where there are fewer than about 30 inliers. n_train: the images of the class that the detector is "
+        "A line per detector and class (the inlier): AUROC of every setup (higher is better, 0.5 is chance) and "
+        "generalizability scores GS in points (0 or above is good). In brackets 95 % intervals, which are rough where "
+        "there are fewer than about 30 inliers. n_train: number of training images of the class that the detector is "
         "fitted on."
     )
     return [
-        Table("rood_classes", "AUROC by class", caption, table),
-        Table("rood_class_intervals", "Single classes", about, details),
+        Table("rood_classes", "AUROC by inlier class", caption, table),
+        Table("rood_class_intervals", SINGLE, about, details),
     ]
 
 
 def _classes(lines: Lines) -> dict[str, Column]:
-    """The columns of all classes that any detector has."""
+    """Return the columns of the classes of all detectors."""
     names = dict.fromkeys(test.of for line, _ in lines for test in line.tests)
     return {name: Column(name, VALUE, of="class", better="higher") for name in names}
 
@@ -155,7 +163,7 @@ def _class_line(line: Line, found: Measured, setup: str, classes: Mapping[str, C
     score = nan if setup == UNSHIFTED else found.of(key).score.value
     return {
         SETUP: setup,
-        **line.who.line,
+        **line.subject.line,
         **{column: values.get(name, nan) for name, column in classes.items()},
         MEAN: found.of(key).auroc.value,
         MEAN_GS: score,
@@ -163,29 +171,33 @@ def _class_line(line: Line, found: Measured, setup: str, classes: Mapping[str, C
 
 
 def _single(line: Line, test: Test, inliers: int, outliers: int, found: Mapping[Key, Measure]) -> TableLine:
-    return {**line.who.line, CLASS: test.of, N_TRAIN: test.n_train, **_setups(line, found, inliers, outliers)}
+    return {**line.subject.line, CLASS: test.of, N_TRAIN: test.n_train, **_setups(line, found, inliers, outliers)}
 
 
 def _by_shift(lines: Lines) -> list[Table]:
     shifts = [row for one in lines for row in _shift_lines(*one, False)]
     severities = [row for one in lines for row in _shift_lines(*one, True)]
     caption = (
-        "One shift at a time: AUROC with its copies among the inliers, the generalizability score in points, and "
-        "flagged: the share of shifted inliers above the threshold that keeps 95 % of the inliers as they are. In "
-        "brackets 95 % intervals; the threshold is taken as given."
+        "One shift at a time. auroc: of the outliers against the inliers together with their copies under this shift; "
+        "higher is better, 1 is ideal, 0.5 is chance. GS: the generalizability score, auroc minus AUROC without "
+        "shifts, in points; 0 or above is good. flagged: fraction of shifted inliers above the threshold that accepts "
+        "95 % of unchanged inliers; lower is better, 0.05 means that the shift changes nothing. In brackets 95 % "
+        "intervals; those of flagged treat the threshold as fixed."
     )
-    tables = [Table("rood_shifts", "By shift", caption + " All severities together.", shifts)]
+    tables = [
+        Table("rood_shifts", "AUROC, GS and false alarms by shift", caption + " All severities together.", shifts)
+    ]
     if len({row[SEVERITY] for row in severities}) > 1:
-        tables.append(Table("rood_severities", "By shift and severity", caption, severities))
+        tables.append(Table("rood_severities", "AUROC, GS and false alarms by shift and severity", caption, severities))
     return [table for table in tables if table.lines]
 
 
 def _shift_lines(line: Line, found: Measured, apart: bool) -> Iterator[TableLine]:
-    """A row per shift, or per shift and severity, of what is there."""
+    """Yield a line per shift, or per shift and severity (apart), whose results are stored."""
     for (setup, shift), severities in line.planned.items():
         for severity in severities if apart else [""]:
             measure = found.of(Key(setup, shift, severity))
             if measure is not MISSING:
-                about = {**line.who.line, OUTLIERS: line.against, SETUP: setup, SHIFT: shift}
+                about = {**line.subject.line, OUTLIERS: line.against, SETUP: setup, SHIFT: shift}
                 about |= {SEVERITY: severity} if apart else {}
                 yield {**about, AUROC: measure.auroc, GS: measure.score, FLAGGED: measure.flagged}

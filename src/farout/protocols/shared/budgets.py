@@ -1,4 +1,4 @@
-"""Counts that a study asks for, and what its budget leaves of them."""
+"""Limits that a budget puts on the counts that a study asks for."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ IMAGES: dict[Budget, int | None] = {"quick": 2_000, "standard": 10_000, "full": 
 
 
 def check_counts(**asked: int | None) -> None:
-    """Raise where a count is neither None nor a positive integer."""
+    """Raise if a count is neither None nor a positive integer."""
     for what, number in asked.items():
         if number is not None and (type(number) is not int or number < 1):
             raise ValueError(f"{what} must be a positive integer, got {number!r}")
 
 
 def least(asked: int | None, allowed: int | None) -> int | None:
-    """Return what is asked for as far as the budget allows; None for no limit."""
+    """Return the smaller of two counts, the one asked for and the one that the budget allows; None is no limit."""
     return asked if allowed is None else allowed if asked is None else min(asked, allowed)
 
 
 def cut(asked: int | None, allowed: int | None, what: str) -> list[str]:
-    """Say how many of what was asked for the budget leaves out; nothing where it leaves out nothing."""
+    """Return a line that says how many the budget leaves out of those asked for; an empty list if none."""
     if asked is None or allowed is None or asked <= allowed:
         return []
     return [f"{asked - allowed:,} of {asked:,} {what}"]

@@ -1,4 +1,4 @@
-"""Columns that the tables of several protocols have, and the detector that a line of a table is about."""
+"""Columns that the tables of several protocols share, and the key of the subject that a line is about."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ FPR_AT_95_ID_RECALL = Column("fpr_at_95_id_recall", INTERVAL, better="lower")
 FPR_AT_95_OOD_RECALL = Column("fpr_at_95_ood_recall", INTERVAL, better="lower")
 
 
-class Who(NamedTuple):
-    """A detector on a network of one seed."""
+class SubjectKey(NamedTuple):
+    """Key of a subject: a detector, the network that it reads, and the seed."""
 
     network: str
     seed: str
     detector: str
 
     @staticmethod
-    def of(row: Row) -> Who:
-        """Return the detector of a row."""
-        return Who(*(row.tags[name] for name in Who._fields))
+    def of(row: Row) -> SubjectKey:
+        """Return the key of a row."""
+        return SubjectKey(*(row.tags[name] for name in SubjectKey._fields))
 
     @staticmethod
-    def in_line(line: Line) -> Who:
-        """Return the detector of a table's line."""
-        return Who(line[NETWORK], line[SEED], line[DETECTOR])
+    def in_line(line: Line) -> SubjectKey:
+        """Return the key of a table's line."""
+        return SubjectKey(line[NETWORK], line[SEED], line[DETECTOR])
 
     @property
     def line(self) -> dict[Column, Any]:
-        """The columns that say which detector a line is about."""
+        """Cells that name the subject of a line."""
         return {NETWORK: self.network, SEED: self.seed, DETECTOR: self.detector}

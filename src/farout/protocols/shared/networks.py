@@ -24,13 +24,13 @@ VALIDATION_ACCURACY = Column("validation_accuracy", VALUE, better="higher")
 
 
 def classifiers(subjects: Iterable[Subject]) -> dict[str, NetworkSource]:
-    """By label, the networks that give classes."""
+    """Return, by label, the networks that predict classes."""
     found = {subject.network: subject.classifier for subject in subjects}
     return {label: network for label, network in found.items() if network and network.preview().classes > 1}
 
 
 def classified(protocol: str, seed: int, subjects: Sequence[Subject], images: ImageSource) -> Iterator[Entry]:
-    """The cells that give the networks' classes of labeled test images, where a pass is made over these anyway."""
+    """Yield the cells of the networks' predictions on labeled test images; they share a pass that is needed anyway."""
     if not images.about.labeled:
         return
     for label, network in classifiers(subject for subject in subjects if subject.shares).items():
@@ -39,7 +39,7 @@ def classified(protocol: str, seed: int, subjects: Sequence[Subject], images: Im
 
 
 def networks(results: Results, protocol: str, scored: Iterable[Row]) -> list[Table]:
-    """The networks' accuracy: a detector can do no better than the network it reads. `scored`: rows of inliers."""
+    """Return the table of the networks' accuracy; `scored` are the rows of inlier scores."""
     tested = {_key(row): row for row in results.classified(protocol)}
     lines: dict[tuple[str, str], dict[Column, Any]] = {}
     for row in scored:
@@ -50,12 +50,13 @@ def networks(results: Results, protocol: str, scored: Iterable[Row]) -> list[Tab
     if not lines:
         return []
     caption = (
-        "Accuracy of the networks that the detectors read, 1 is ideal. test_accuracy: on the n_test inlier test images "
-        "of this section, with its 95 % interval (Clopper-Pearson). validation_accuracy: on the inliers' validation "
-        "images; too high where those were cut from images that the network was trained on. If they are not what you "
-        "expect, check mean and std."
+        "Accuracy (fraction of images classified correctly) of the networks that the detectors read; higher is better, "
+        "1 is ideal. test_accuracy: on the n_test inlier test images of this section, in brackets its 95 % interval "
+        "(Clopper-Pearson). validation_accuracy: on the inliers' validation images; it is too high if these were cut "
+        "from images that the network was trained on. If an accuracy is lower than you expect, check the network's "
+        "mean and std."
     )
-    return [Table(f"{protocol}_networks", "Networks", caption, list(lines.values()))]
+    return [Table(f"{protocol}_networks", "Accuracy of the networks", caption, list(lines.values()))]
 
 
 def _key(row: Row) -> tuple[str, str]:
@@ -63,17 +64,17 @@ def _key(row: Row) -> tuple[str, str]:
 
 
 def _tested(results: Results, row: Row | None) -> dict[Column, Any]:
-    """Accuracy on the test images."""
+    """Return the accuracy on the test images."""
     if row is None:
         return {}
-    right = results.store.column(row.cell, "prediction") == results.labels(row)
-    share = float(np.mean(right))
-    interval = Interval(share, *clopper_pearson_bounds(share, len(right), 0.025))
-    return {TEST_ACCURACY: interval, N_TEST: len(right)}
+    correct = results.store.column(row.cell, "prediction") == results.labels(row)
+    fraction = float(np.mean(correct))
+    interval = Interval(fraction, *clopper_pearson_bounds(fraction, len(correct), 0.025))
+    return {TEST_ACCURACY: interval, N_TEST: len(correct)}
 
 
 def _validated(results: Results, row: Row) -> dict[Column, Any]:
-    """Accuracy on the validation images, as the fits of the row's detector have found it."""
-    known = (results.store.facts(cell).get("accuracy") for cell in row.requires if results.store.has(cell))
-    found = [accuracy for accuracy in known if accuracy is not None]
-    return {VALIDATION_ACCURACY: found[-1]} if found else {}
+    """Return the accuracy on the validation images, as stored with the fits of the row's detector."""
+    stored = (results.store.facts(cell).get("accuracy") for cell in row.requires if results.store.has(cell))
+    accuracies = [accuracy for accuracy in stored if accuracy is not None]
+    return {VALIDATION_ACCURACY: accuracies[-1]} if accuracies else {}

@@ -1,4 +1,4 @@
-"""What several protocols do with inliers and outliers: have both scored, pair the scores, show what they look like."""
+"""Inliers paired with outlier sets: the cells that score both, their stored scores, and figures of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from farout.study.study import Trial
 SHOWN = 8
 """Images per strip of failures."""
 OWN = "own networks"
-"""What stands for the network of detectors that read images."""
+"""Stands for the network of detectors that read images themselves."""
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], count: int | None) -> list[Entry]:
-    """The cells that score at most `count` images of the inlier test set and of each outlier set."""
+    """Return the cells that score at most `count` images of the inlier test set and of each outlier set."""
     entries = []
     for name, source in {"": trial.inliers.test, **outliers}.items():
         images = trial.stressed(source, count)
@@ -51,7 +51,7 @@ def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], cou
 
 
 def pairs(results: Results, protocol: str) -> Iterable[Pair]:
-    """What is there so far of what `scored` planned."""
+    """Yield the pairs whose scores are stored, of those that `scored` planned."""
     rows = results.done(protocol)
     inliers = {_subject(row): row for row in rows if not row.tags["outliers"]}
     for row in rows:
@@ -61,7 +61,7 @@ def pairs(results: Results, protocol: str) -> Iterable[Pair]:
 
 
 def inlier_rows(found: Iterable[Pair]) -> list[Row]:
-    """The inliers' rows of these pairs."""
+    """Return the rows of the inliers of these pairs."""
     return [pair.inlier_row for pair in found]
 
 
@@ -70,23 +70,31 @@ def _subject(row: Row) -> tuple[str, str, str]:
 
 
 def densities(found: Sequence[Pair], scores: Callable[[Row], Array], which: str = "") -> list[Densities]:
-    """Score distributions, one figure per network and seed; `which` says of which images, where not of all."""
+    """Return score distributions, one figure per network and seed; `which` names the images if not all are shown."""
     figures = []
-    caption = (
-        "Scores of inliers and outliers; a good detector keeps them apart, outliers to the right. Heights are square "
-        "roots of shares, so that small groups show; the outer half percents lie in the first and last bins."
-    )
     seeds = {pair.seed for pair in found}
     for network, seed in dict.fromkeys((pair.network, pair.seed) for pair in found):
         mine = [pair for pair in found if (pair.network, pair.seed) == (network, seed)]
-        parts = [f"Scores, {network or OWN}", which, f"seed {seed}" if len(seeds) > 1 else ""]
+        parts = [f"Score distributions, {network or OWN}", which, f"seed {seed}" if len(seeds) > 1 else ""]
         name = "_".join(filter(None, ("densities", network, seed, which.split(" ")[0])))
-        figures.append(Densities(name, ", ".join(filter(None, parts)), caption, _panels(mine, scores)))
+        panels = _panels(mine, scores)
+        figures.append(Densities(name, ", ".join(filter(None, parts)), _density_caption(panels), panels))
     return figures
 
 
+def _density_caption(panels: Mapping[str, Scores]) -> str:
+    inliers = span(len(panel.inliers) for panel in panels.values())
+    outliers = span(len(scores) for panel in panels.values() for scores in panel.outliers.values())
+    return (
+        f"Histograms of the scores of {inliers} inliers (gray) and of {outliers} outliers of each set (colored), a "
+        "panel per detector; horizontal axis: the score, larger = more outlying. The less they overlap, with outliers "
+        "to the right, the better. Heights are square roots of fractions, so that small groups are visible; the lowest "
+        "and the highest 0.5 % of the scores are put into the first and the last bin."
+    )
+
+
 def _panels(found: Sequence[Pair], scores: Callable[[Row], Array]) -> dict[str, Scores]:
-    """Curves by detector; what has no scores has no curve."""
+    """Return the scores by detector; sets without scores are left out."""
     panels: dict[str, Scores] = {}
     for pair in found:
         panel = panels.setdefault(pair.detector, Scores(scores(pair.inlier_row), {}))
@@ -96,38 +104,41 @@ def _panels(found: Sequence[Pair], scores: Callable[[Row], Array]) -> dict[str, 
 
 
 def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Gallery:
-    """For every outlier set, the best detector's worst failures of both kinds; `frame` has a row per pair."""
+    """Return the best detector's worst failures: outliers of every set, and inliers. `frame` has a row per pair."""
     strips = []
     several = frame["network"].nunique() > 1
-    for places in frame.groupby("outliers", sort=False).indices.values():
-        pair = found[best(frame, places)]
+    for indices in frame.groupby("outliers", sort=False).indices.values():
+        pair = found[best(frame, indices)]
         inliers, outliers = results.scores(pair.inlier_row), results.scores(pair.outlier_row)
         missed = results.store.arrays(pair.outlier_row.cell, "examples.safetensors")
-        below = [(inliers < outliers[place]).mean() for place in missed["lowest"][:SHOWN]]
-        title = f"{pair.outliers}: the most normal to {_called(pair, several)}"
-        words = [f"rank {share:.1%}" for share in below]
+        below = [(inliers < outliers[position]).mean() for position in missed["lowest"][:SHOWN]]
+        title = f"outliers of {pair.outliers} with the lowest scores of {_title(pair, several)}"
+        words = [f"rank {fraction:.1%}" for fraction in below]
         strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
     pair = found[largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     index = results.index(pair.inlier_row)
-    words = [f"image {index[place]}" for place in alarms["highest"][:SHOWN]]
-    title = f"inliers: the least normal to {_called(pair, several)}"
+    words = [f"image {index[position]}" for position in alarms["highest"][:SHOWN]]
+    title = f"inliers with the highest scores of {_title(pair, several)}"
     strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
     caption = (
-        "The images that the best detector gets most wrong, or comes closest to. Rank: the share of inliers that score "
-        "below the outlier; 0 % means that no inlier looks more normal, 100 % that all do. Corrupted images take part, "
-        "where there are some."
+        f"Images that the best detector (highest AUROC) misjudges most, at most {SHOWN} of each kind: outliers that "
+        "look normal to it, and inliers that look outlying. rank: the fraction of inliers that score below the "
+        "outlier; higher is better: at 100 % every inlier looks more normal than the outlier, at 0 % none does. image: "
+        "the inlier's index in its set. Corrupted images are included if the set has any."
     )
-    return Gallery("failures", "Worst failures", caption, strips)
+    return Gallery("failures", "Worst failures of the best detector", caption, strips)
 
 
 def span(numbers: Iterable[int]) -> str:
-    """A number, or the smallest and the largest of several."""
+    """Return a number as text, or the range of several: "5" or "5 to 9"; "no" if there are none."""
     known = sorted(set(numbers))
+    if not known:
+        return "no"
     return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
 
 
-def _called(pair: Pair, several: bool) -> str:
-    """The detector, with its network where there are several."""
+def _title(pair: Pair, several: bool) -> str:
+    """Return the name of the pair's detector, with its network if there are several."""
     return f"{pair.detector} on {pair.network}" if several and pair.network else pair.detector

@@ -1,4 +1,4 @@
-"""The detectors of a study that a protocol is asked to test."""
+"""Detectors of a study that a protocol is asked to test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from farout.study.subjects.subject import Subject
 
 
 def check_labels(what: str, labels: Sequence[str] | None) -> None:
-    """An error where these are no labels of detectors."""
+    """Raise if these are not a list of labels."""
     if labels is None:
         return
     proper = isinstance(labels, Sequence) and not isinstance(labels, str)
@@ -18,14 +18,14 @@ def check_labels(what: str, labels: Sequence[str] | None) -> None:
         raise ValueError(f"{what} must list the labels of one or more detectors, got {labels!r}")
 
 
-def check_chosen(labels: Sequence[str] | None, study: Study) -> None:
-    """An error where the study has no such detector."""
+def check_selected(labels: Sequence[str] | None, study: Study) -> None:
+    """Raise if the study has no detector of one of these labels."""
     known = {subject.label for trial in study.trials for subject in trial.subjects}
     for label in labels or ():
         if label not in known:
             raise unknown("detector of the study:", label, known)
 
 
-def chosen(trial: Trial, labels: Sequence[str] | None) -> list[Subject]:
-    """The trial's detectors of these labels; all for None."""
+def select(trial: Trial, labels: Sequence[str] | None) -> list[Subject]:
+    """Return the trial's detectors of these labels; all of them for None."""
     return [subject for subject in trial.subjects if labels is None or subject.label in labels]

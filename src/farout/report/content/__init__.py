@@ -1,6 +1,6 @@
 """Content of a report as plain data: tables with typed columns, figures, and the document that holds both.
 
-Protocols make it, the other modules of `farout.report` show it; nothing here knows either.
+Protocols build it and the other modules of `farout.report` render it; it depends on neither.
 """
 
 from farout.report.content.document import Document, Failure, Summary

@@ -1,4 +1,4 @@
-"""A report as data: what protocols show, and what is to be known of the run."""
+"""Report as data: the summaries of the protocols, and facts about the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from farout.report.content.table import Table
 
 @dataclass(frozen=True)
 class Summary:
-    """All that one protocol shows."""
+    """Tables and figures of one protocol."""
 
     title: str
     tables: Sequence[Table] = field(default_factory=list)
@@ -20,7 +20,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Failure:
-    """A result that is missing because of an error."""
+    """Result that is missing because of an error."""
 
     title: str
     traceback: str
@@ -30,30 +30,30 @@ class Failure:
 
 @dataclass(frozen=True)
 class Document:
-    """All that a report says of a run."""
+    """Content of a run's report."""
 
     name: str
     budget: str
     summaries: Mapping[str, Summary]
-    """By protocol."""
+    """Summaries by protocol."""
     total: int
-    """Results that the run is made of."""
+    """Number of results of the whole run."""
     missing: int = 0
     failed: int = 0
-    """Of the missing ones, those that were tried."""
+    """Number of missing results that failed."""
     failures: Sequence[Failure] = ()
     cuts: Sequence[str] = ()
-    """What the budget left out."""
+    """Parts that the budget left out, as lines of text."""
     notes: Sequence[str] = ()
     fitted: Sequence[Table] = ()
-    """How many images networks were trained and detectors fitted on: one table, or none."""
+    """Table of the number of images used for training and fitting; empty if there is none."""
     fit_sizes: Sequence[str] = ()
-    """The same as lines of text."""
+    """The same numbers as lines of text."""
     spec: object = None
-    """The study, as read from its file."""
+    """Study, as read from its file."""
 
     @property
     def tables(self) -> list[Table]:
-        """All tables: those of the protocols and, where these have any, what was fitted on what."""
+        """Tables of the protocols and, if they have any, the table of fit sizes."""
         found = [table for summary in self.summaries.values() for table in summary.tables]
         return [*found, *self.fitted] if found else []

@@ -1,4 +1,4 @@
-"""Figures as data: what each kind of figure shows, for the report to draw."""
+"""Figures as data: one class for each kind of figure that the report draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Captioned:
-    """A figure: a name for links, a title, and a caption that explains it."""
+    """Base of all figures: a name for links, a title, and a caption that explains it."""
 
     name: str
     title: str
@@ -35,14 +35,14 @@ class Densities(Captioned):
 
 @dataclass(frozen=True)
 class HeatMap(Captioned):
-    """Values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN is not there yet."""
+    """Heat map of values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN: no result yet."""
 
     panels: dict[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
 class Histograms(Captioned):
-    """A few values per group: groups lie over each other in a panel, all panels share bins over `limits`."""
+    """Histograms of a few values per group: groups are overlaid in a panel, all panels share bins over `limits`."""
 
     panels: dict[str, dict[str, NDArray[np.float64]]]
     limits: tuple[float, float]
@@ -50,7 +50,7 @@ class Histograms(Captioned):
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of images with a word under each."""
+    """Row of images with a text under each."""
 
     title: str
     images: NDArray[np.uint8]  # [n, H, W, 1 or 3]
@@ -59,7 +59,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Gallery(Captioned):
-    """Rows of images: the worst failures."""
+    """Titled rows of images, such as the worst failures."""
 
     strips: list[Strip]
 
@@ -73,7 +73,7 @@ class Sheet(Captioned):
 
 @dataclass(frozen=True)
 class Curve:
-    """A line within its band."""
+    """Curve with a band around it."""
 
     x: NDArray[np.float64]  # [K], positive
     y: NDArray[np.float64]  # [K]
@@ -83,48 +83,48 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves(Captioned):
-    """How something goes down with effort: one panel per detector, a curve per method, effort on a log axis."""
+    """Curves over effort, such as the lowest score by queries: one panel per detector, effort on a log axis."""
 
     panels: dict[str, dict[str, Curve]]
     labels: tuple[str, str]
-    """Of both axes."""
+    """Labels of both axes."""
 
 
 @dataclass(frozen=True)
 class Bars(Captioned):
-    """Values in [0, 1] with intervals as bars: one panel per detector, colored by group, the first as a reference."""
+    """Bars of values in [0, 1] with intervals: one panel per detector, colored by group; the first is the reference."""
 
     panels: dict[str, pd.DataFrame]
-    """Columns `bar` (what stands beside it), `group` (its color), `value`, `low` and `high`; in the order drawn."""
+    """Columns `bar` (label), `group` (color), `value`, `low` and `high`; in the order drawn."""
     label: str
-    """Of the axis of values."""
+    """Label of the value axis."""
 
 
 @dataclass(frozen=True)
 class Scatter(Captioned):
-    """Pairs of values in [0, 1] and the diagonal: one panel per detector, points colored by group."""
+    """Scatter of pairs of values in [0, 1] with the diagonal: one panel per detector, points colored by group."""
 
     panels: dict[str, dict[str, NDArray[np.float64]]]
-    """By detector and group, [N, 2]."""
+    """Pairs [N, 2] by detector and group."""
     labels: tuple[str, str]
-    """Of both axes."""
+    """Labels of both axes."""
 
 
 @dataclass(frozen=True)
 class DensityMap(Captioned):
-    """Where pairs of values lie densest: one panel per group, all with the same axes."""
+    """Two-dimensional histogram of pairs of values: one panel per group, all with the same axes."""
 
     panels: dict[str, NDArray[np.float64]]
-    """By group, [N, 2]."""
+    """Pairs [N, 2] by group."""
     labels: tuple[str, str]
-    """Of both axes."""
+    """Labels of both axes."""
     limits: tuple[tuple[float, float], tuple[float, float]]
-    """Of both axes; what lies beyond is shown at the edge."""
+    """Limits of both axes; pairs beyond them are shown at the edge."""
 
 
 @dataclass(frozen=True)
 class Surface:
-    """Values at points of the unit square, and where searches for the lowest value have ended."""
+    """Values at points of the unit square, and the end points of searches for the lowest value."""
 
     points: NDArray[np.float64]  # [N, 2]
     values: NDArray[np.float64]  # [N]
@@ -133,12 +133,12 @@ class Surface:
 
 @dataclass(frozen=True)
 class Landscapes(Captioned):
-    """Landscape of a search in two coordinates: one panel per detector and method, low values dark."""
+    """Landscapes of a search in two coordinates: one panel per detector and method, low values dark."""
 
     panels: dict[str, Surface]
     labels: tuple[str, str]
-    """Of both axes."""
+    """Labels of both axes."""
 
 
 Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap | Landscapes
-"""A figure of any kind; the report knows how to draw each."""
+"""Figure of any kind."""

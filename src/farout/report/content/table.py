@@ -1,4 +1,4 @@
-"""Tables as data: typed columns, lines of cells, and the plain frame that users and files get."""
+"""Tables as data: typed columns, lines of cells, and conversion to a plain data frame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 
 BEST, TIED = "best", "tied"
 ENDS = ("", "_low", "_high")
-"""Endings of the three plain columns of an interval."""
+"""Suffixes of the three plain columns of an interval."""
 
 
 class Kind(Enum):
@@ -24,7 +24,7 @@ class Kind(Enum):
     COUNT = "count"
     VALUE = "value"
     INTERVAL = "interval"
-    """A value with the bounds of its interval: (value, low, high)."""
+    """Value with the bounds of its interval: (value, low, high)."""
 
 
 LABEL, COUNT, VALUE, INTERVAL = Kind
@@ -32,54 +32,54 @@ LABEL, COUNT, VALUE, INTERVAL = Kind
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a table: its name, the type of its cells, and how people read them."""
+    """Column of a table: its name, the type of its cells, and how they are printed."""
 
     name: str
     kind: Kind
     of: str = ""
-    """What the name is a label of ("outlier set"); empty where the table itself chose the name."""
+    """Kind of the user's label that is the name ("outlier set"); empty if the table itself defines the name."""
     better: Literal["higher", "lower", ""] = ""
-    """The direction that is good for a detector; empty where neither is."""
+    """Direction that is good for a detector; empty if neither is."""
     powers: bool = False
-    """Are values below .001 printed as powers of ten, as p-values are?"""
+    """True to print values below .001 as powers of ten, as for p-values."""
     varying: bool = False
-    """Is the column printed only where its cells differ, as the seed is?"""
+    """True to print the column only if its cells differ, as for the seed."""
 
 
 Line = Mapping[Column, Any]
-"""The cells of a line by column; a column that a line lacks has no value there."""
+"""Cells of a line by column; a missing column has no value."""
 Lines = Sequence[Line]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people and for files."""
+    """Table with a title and a caption."""
 
     name: str
     title: str
     caption: str
     lines: Lines
     marks: Mapping[Column, Sequence[str]] = field(default_factory=dict)
-    """Of some columns, for every line BEST, TIED (with the best, by a paired test) or an empty string."""
+    """Marks of some columns, for every line BEST, TIED (with the best, by a paired test) or an empty string."""
 
     @cached_property
     def columns(self) -> dict[Column, str]:
-        """The columns in order, each with a name that no other has."""
-        return named(columns_of(self.lines))
+        """Columns in order, each with its unique name."""
+        return unique_names(columns_of(self.lines))
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table with all digits as a plain data frame; an interval is three columns, `x`, `x_low` and `x_high`."""
+        """Plain data frame with all digits; an interval is three columns, `x`, `x_low` and `x_high`."""
         return frame_of(self.lines)
 
 
 def columns_of(lines: Lines) -> list[Column]:
-    """All columns of these lines, in the order in which they appear."""
+    """Return all columns of these lines, in the order in which they appear."""
     return list(dict.fromkeys(column for line in lines for column in line))
 
 
 def cells(lines: Lines, column: Column) -> list[Any]:
-    """The cells of one column, NaN where a line has none; of an interval a tuple in any case."""
+    """Return the cells of one column, NaN if a line has none; of an interval always a tuple."""
     missing = (nan, nan, nan) if column.kind is INTERVAL else nan
     return [line.get(column, missing) for line in lines]
 
@@ -87,18 +87,18 @@ def cells(lines: Lines, column: Column) -> list[Any]:
 def frame_of(lines: Lines) -> pd.DataFrame:
     """Return the lines as a data frame of plain columns, an interval as three."""
     plain: dict[str, list[Any]] = {}
-    for column, name in named(columns_of(lines)).items():
+    for column, name in unique_names(columns_of(lines)).items():
         found = cells(lines, column)
         parts = zip(*found, strict=True) if column.kind is INTERVAL else [found]
         plain |= {key: list(part) for key, part in zip(_plain(column, name), parts, strict=True)}
     return pd.DataFrame(plain)
 
 
-def named(columns: Iterable[Column]) -> dict[Column, str]:
-    """Give every column a name of its own.
+def unique_names(columns: Iterable[Column]) -> dict[Column, str]:
+    """Return a unique name for every column.
 
-    Names that the table chose come first; a user's label that is taken, also by the bounds of an interval, is followed
-    by what it is a label of: "mean (outlier set)".
+    Names that the table defines come first; a user's label that is taken, also by the bounds of an interval, gets its
+    kind appended: "mean (outlier set)".
     """
     columns = list(columns)
     names, taken = {}, set[str]()
@@ -110,13 +110,13 @@ def named(columns: Iterable[Column]) -> dict[Column, str]:
 
 
 def _names(column: Column) -> Iterator[str]:
-    """Names that a column may have, the best first."""
+    """Yield names that a column may have, the best first."""
     yield column.name
-    told_apart = f"{column.name} ({column.of})" if column.of else column.name
-    yield told_apart
-    yield from (f"{told_apart} {number}" for number in count(2))
+    longer = f"{column.name} ({column.of})" if column.of else column.name
+    yield longer
+    yield from (f"{longer} {number}" for number in count(2))
 
 
 def _plain(column: Column, name: str) -> list[str]:
-    """The names of the plain columns."""
+    """Return the names of the plain columns."""
     return [f"{name}{end}" for end in ENDS] if column.kind is INTERVAL else [name]

@@ -1,4 +1,4 @@
-"""Curves that go down with effort, each within its band."""
+"""Curves over effort, each with a band."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 1e100
 
 
 def draw(figure: Curves) -> Figure:
-    """One panel of lines over their bands for each detector; a dotted line at zero."""
+    """Draw a panel of curves over their bands for each detector, with a dotted line at zero."""
     colors = colors_of(figure.panels.values(), COLORS[1:])
     canvas, axes = grid(figure.panels, 2.3)
     for ax, curves in zip(axes, figure.panels.values(), strict=True):
@@ -30,7 +30,7 @@ def draw(figure: Curves) -> Figure:
 
 
 def _lines(ax: Axes, curves: dict[str, Curve], colors: dict[str, str]) -> None:
-    """Bands first, then lines; a line that lies under another is the wider one."""
+    """Draw bands first, then lines; lines drawn first are wider, so that they show under later ones."""
     ax.set_xscale("log")
     wide = max(curve.x[-1] / curve.x[0] for curve in curves.values()) >= 100
     ax.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=6))
@@ -48,7 +48,7 @@ def _lines(ax: Axes, curves: dict[str, Curve], colors: dict[str, str]) -> None:
 
 
 def _limit(ax: Axes, curves: dict[str, Curve]) -> None:
-    """Show zero, all bands and where lines end; a mean that few chains drag far away may begin outside."""
+    """Limit the axis to zero, all bands and the ends of lines; a mean far from its band may start outside."""
     seen = np.concatenate([[0.0], *([*curve.low, *curve.high, curve.y[-1]] for curve in curves.values())])
     seen = np.clip(seen[~np.isnan(seen)], -LARGEST, LARGEST)
     margin = 0.05 * np.ptp(seen)

@@ -16,7 +16,7 @@ LARGEST = 1e100
 
 
 def draw(figure: Densities) -> Figure:
-    """One small histogram panel per detector; the inliers in the first color, filled."""
+    """Draw a histogram panel per detector; inliers are filled and in the first color."""
     outliers = colors_of((panel.outliers for panel in figure.panels.values()), (*COLORS[1:], COLORS[0]))
     canvas, axes = grid(figure.panels, 2.1)
     for ax, panel in zip(axes, figure.panels.values(), strict=True):
@@ -27,7 +27,7 @@ def draw(figure: Densities) -> Figure:
 
 
 def _curves(ax: Axes, panel: Scores, colors: dict[str, str]) -> None:
-    """Histograms of shared bins between the outer half percents; what lies beyond is put into the last bins."""
+    """Draw histograms with shared bins between the 0.5 % and 99.5 % quantiles; scores beyond are in the outer bins."""
     outliers = ((scores, colors[name], False) for name, scores in panel.outliers.items())
     curves = [(panel.inliers, COLORS[0], True), *outliers]
     everything = np.concatenate([scores for scores, _, _ in curves]).clip(-LARGEST, LARGEST)
@@ -38,7 +38,7 @@ def _curves(ax: Axes, panel: Scores, colors: dict[str, str]) -> None:
     edges = np.linspace(low, high, BINS + 1)
     for scores, color, filled in curves:
         if len(scores):
-            shares = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
-            ax.stairs(np.sqrt(shares), edges, color=color, fill=filled, alpha=0.45 if filled else 1)
+            fractions = np.histogram(scores.clip(edges[0], edges[-1]), edges)[0] / len(scores)
+            ax.stairs(np.sqrt(fractions), edges, color=color, fill=filled, alpha=0.45 if filled else 1)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

@@ -1,4 +1,4 @@
-"""Where pairs of values lie densest: a panel of colored cells for each group."""
+"""Two-dimensional histograms: a panel of colored cells for each group."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from farout.report.content import DensityMap
 from farout.report.figures.style import COLUMNS, INK, grid, hover, nothing
 
 HEIGHT = 2.6
-"""Inches of a panel."""
+"""Height of a panel in inches."""
 CELLS = 24
-"""Along each axis."""
+"""Number of cells along each axis."""
 COLORS = colormaps["YlOrRd"].with_extremes(bad="white")
 SCALE = PowerNorm(0.5, 0, 1)
-"""Square roots of the densest cell's share, so that thin places show."""
+"""Color scale by square roots relative to the densest cell, so that sparse cells are visible."""
 
 
 def draw(figure: DensityMap) -> Figure:
-    """One panel for each group, all with the same axes; a cross marks the medians."""
+    """Draw a panel for each group, all with the same axes; a cross marks the medians."""
     canvas, axes = grid(figure.panels, HEIGHT)
     for ax, pairs in zip(axes, figure.panels.values(), strict=True):
         _panel(ax, pairs, figure.limits)
@@ -34,7 +34,7 @@ def draw(figure: DensityMap) -> Figure:
 
 
 def _panel(ax: Axes, pairs: NDArray[np.float64], limits: tuple[tuple[float, float], tuple[float, float]]) -> None:
-    """Cells without pairs stay white; pairs beyond the limits count in the outermost cells."""
+    """Draw a panel; cells without pairs are white, pairs beyond the limits count in the outermost cells."""
     known = pairs[np.isfinite(pairs).all(1)]
     ax.set(xlim=limits[0], ylim=limits[1])
     if not len(known):
@@ -42,9 +42,9 @@ def _panel(ax: Axes, pairs: NDArray[np.float64], limits: tuple[tuple[float, floa
     edges = [np.linspace(low, high, CELLS + 1) for low, high in limits]
     first, second = (values.clip(*limit) for values, limit in zip(known.T, limits, strict=True))
     counts, _, _ = np.histogram2d(first, second, bins=edges)
-    shares = np.ma.masked_equal(counts.T / counts.max(), 0)
+    relative = np.ma.masked_equal(counts.T / counts.max(), 0)
     ax.imshow(
-        shares, origin="lower", extent=(*limits[0], *limits[1]), aspect="auto", cmap=COLORS, norm=SCALE,
+        relative, origin="lower", extent=(*limits[0], *limits[1]), aspect="auto", cmap=COLORS, norm=SCALE,
         interpolation="nearest",
     )  # fmt: skip
     x, y = np.median(known, 0)

@@ -18,18 +18,18 @@ from farout.report.content import HeatMap
 from farout.report.figures.style import WIDTH, text_width
 
 CELL, LINE = 0.28, 0.22
-"""Width and height of a cell in inches, as all lengths here."""
+"""Width and height of a cell; all lengths are in inches."""
 GAP, TITLE, BAR = 0.14, 0.36, 1.6
-"""Between panels, above the cells, and the length of the color bar."""
+"""Space between panels, height of the titles, and length of the color bar."""
 MOST = 4
-"""Panels in a row."""
+"""Largest number of panels in a row."""
 COLORS = colormaps["RdBu"].with_extremes(bad="#e3e6ea")
 SCALE = Normalize(0, 1)
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """A panel and where its cells begin in its row; it has no row labels where its left neighbor has the same."""
+    """Panel with the position of its cells in its row; without row labels if its left neighbor has the same."""
 
     title: str
     frame: pd.DataFrame
@@ -42,9 +42,9 @@ class _Panel:
 
 
 def draw(figure: HeatMap) -> Figure:
-    """All panels and a color bar, on a canvas of their size."""
+    """Draw all panels and a color bar, on a canvas of their size."""
     reach = _reach(figure.panels.values())
-    rows = _arranged(list(figure.panels.items()), reach)
+    rows = _arrange(list(figure.panels.items()), reach)
     bottoms = np.cumsum([TITLE + LINE * max(len(panel.frame) for panel in row) + reach + 2 * GAP for row in rows])
     left = rows[0][0].left
     width = max(left + BAR + GAP, *(row[-1].right for row in rows))
@@ -58,7 +58,7 @@ def draw(figure: HeatMap) -> Figure:
 
 
 def _reach(frames: Iterable[pd.DataFrame]) -> float:
-    """How far column labels at 45 degrees reach down and to the left; 0 where each fits under its cell."""
+    """Return how far column labels at 45 degrees reach down and to the left; 0 if each fits under its cell."""
     longest = max(_widest(frame.columns) for frame in frames)
     return longest * math.sqrt(0.5) if longest > CELL else 0
 
@@ -67,8 +67,8 @@ def _widest(labels: Iterable[object]) -> float:
     return max((text_width(str(label), 8) for label in labels), default=0)
 
 
-def _arranged(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[list[_Panel]]:
-    """The panels in as few rows as fit the page, about as many in each."""
+def _arrange(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[list[_Panel]]:
+    """Return the panels in as few rows as fit the page, about the same number in each."""
     rows: list[list[_Panel]] = []
     for count in range(math.ceil(len(panels) / MOST), len(panels) + 1):
         size = math.ceil(len(panels) / count)
@@ -79,7 +79,7 @@ def _arranged(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[list
 
 
 def _row(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[_Panel]:
-    """Panels from left to right."""
+    """Return the panels of one row, from left to right."""
     row: list[_Panel] = []
     for title, frame in panels:
         labeled = not row or not frame.index.equals(row[-1].frame.index)
@@ -89,7 +89,7 @@ def _row(panels: list[tuple[str, pd.DataFrame]], reach: float) -> list[_Panel]:
 
 
 def _axes(canvas: Figure, corner: tuple[float, float], shape: tuple[float, float]) -> Axes:
-    """Axes without a frame, from their upper left corner."""
+    """Return axes without a frame, positioned by their upper left corner."""
     width, height = canvas.get_size_inches()
     bottom = height - corner[1] - shape[1]
     ax = canvas.add_axes((corner[0] / width, bottom / height, shape[0] / width, shape[1] / height))
@@ -98,7 +98,7 @@ def _axes(canvas: Figure, corner: tuple[float, float], shape: tuple[float, float
 
 
 def _cells(ax: Axes, panel: _Panel, slanted: bool) -> None:
-    """Colored cells with their values, the first row on top."""
+    """Draw colored cells with their values, the first row on top."""
     values = panel.frame.to_numpy(np.float64)
     mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=COLORS, norm=SCALE, edgecolors="white", linewidth=0.7)
     for (row, column), value in np.ndenumerate(values):
@@ -109,7 +109,7 @@ def _cells(ax: Axes, panel: _Panel, slanted: bool) -> None:
 
 
 def _ink(color: np.ndarray) -> str:
-    """Black or white, whichever has the higher contrast to the color (WCAG 2.1)."""
+    """Return black or white, whichever has the higher contrast to the color (WCAG 2.1)."""
     linear = np.where(color <= 0.04045, color / 12.92, ((color + 0.055) / 1.055) ** 2.4)
     return "white" if linear @ (0.2126, 0.7152, 0.0722) < 0.179 else "black"
 
@@ -125,7 +125,7 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
 
 
 def _bar(ax: Axes) -> None:
-    """What the colors mean."""
+    """Draw the color bar."""
     edges = np.linspace(0, 1, 42)
     middles = (edges[:-1] + edges[1:]) / 2
     ax.pcolormesh(edges, [0, 1], middles[None], cmap=COLORS, norm=SCALE, edgecolors="face", linewidth=0.6)

@@ -1,4 +1,4 @@
-"""Histograms of few values."""
+"""Histograms of a few values per group."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from farout.report.figures.style import COLORS, COLUMNS, colors_of, grid, legend
 
 BINS = 20
 MEDIANS = 0.88
-"""The part of a panel's height that is left to the bars; medians are marked above."""
+"""Fraction of a panel's height for the bars; medians are marked above."""
 
 
 def draw(figure: Histograms) -> Figure:
-    """One panel of counts for each scenario, with a tick above at each group's median."""
+    """Draw a panel of counts for each scenario, with a tick above at each group's median."""
     colors = colors_of(figure.panels.values(), COLORS[1:])
     canvas, axes = grid(figure.panels, 2.2)
     edges = np.linspace(*figure.limits, BINS + 1)
@@ -33,7 +33,7 @@ def draw(figure: Histograms) -> Figure:
 
 
 def _bars(ax: Axes, groups: dict[str, NDArray[np.float64]], edges: NDArray[np.float64], colors: dict[str, str]) -> None:
-    """Counts and median of each group that has values; what lies beyond the limits is in the outer bins."""
+    """Draw counts and median of each group with values; values beyond the limits are in the outer bins."""
     highest = 1
     for name, values in groups.items():
         known = values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""Landscapes of scores over the unit square, with what searches have found in them."""
+"""Score landscapes over the unit square, with the end points of searches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from farout.report.content import Landscapes, Surface
 from farout.report.figures.style import COLUMNS, grid, hover, nothing
 
 HEIGHT = 2.9
-"""Inches of a panel."""
+"""Height of a panel in inches."""
 CELLS = 64
-"""Along each axis."""
+"""Number of cells along each axis."""
 HIGHEST = 0.95
-"""Quantile of the values from which on the color is the lightest: a few high peaks would hide the valleys."""
+"""Quantile of the values above which the color is the lightest: a few high peaks would hide the valleys."""
 COLORS = colormaps["cividis"]
 
 
@@ -34,7 +34,7 @@ def draw(figure: Landscapes) -> Figure:
 
 
 def _panel(ax: Axes, surface: Surface) -> None:
-    """Draw the surface, its lowest point as a cross, and circles where searches have ended."""
+    """Draw the surface, its lowest point as a cross, and circles at the end points of searches."""
     ax.set(xlim=(0, 1), ylim=(0, 1))
     known = np.isfinite(surface.values)
     if not known.any():

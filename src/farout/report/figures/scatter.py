@@ -1,4 +1,4 @@
-"""Pairs of values beside the diagonal: a dot for each pair, and at the right where each group lies."""
+"""Scatter plots of pairs of values with the diagonal, and each group's median at the right."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from farout.report.content import Scatter
 from farout.report.figures.style import COLUMNS, DISTINCT, INK, grid, hover, legend, nothing
 
 HEIGHT = 3.4
-"""Inches of a panel."""
+"""Height of a panel in inches."""
 MARGIN, STEP = 0.03, 0.055
-"""Around the values, so that no dot is cut; and between the columns of medians."""
+"""Margin around the values, so that no dot is cut, and space between the columns of medians."""
 AT_ONCE = 100
-"""Dots of a group that are drawn before the next group has its turn, so that the last one does not hide the others."""
+"""Dots of a group that are drawn before those of the next group, so that no group hides the others."""
 COLORS, MARKERS = DISTINCT[1:], "os^DvPX"
 DIAGONAL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": "--"}
 MEDIAN: dict[str, Any] = {"linestyle": "", "markersize": 6.5, "markeredgecolor": "white", "markeredgewidth": 0.7}
 
 Groups = dict[str, NDArray[np.float64]]
-Looks = dict[str, tuple[int, str]]
-"""Color, by its place, and marker of each group."""
+Styles = dict[str, tuple[int, str]]
+"""Index of the color and marker of each group."""
 
 
 def draw(figure: Scatter) -> Figure:
-    """One panel for each detector; the diagonal is where both values are the same."""
-    looks = _looks(list(dict.fromkeys(name for groups in figure.panels.values() for name in groups)))
+    """Draw a panel for each detector; on the diagonal both values are equal."""
+    styles = _assign_styles(list(dict.fromkeys(name for groups in figure.panels.values() for name in groups)))
     canvas, axes = grid(figure.panels, HEIGHT)
     for ax, groups in zip(axes, figure.panels.values(), strict=True):
-        _panel(ax, groups, looks)
+        _panel(ax, groups, styles)
     for ax in axes[::COLUMNS]:
         ax.set_ylabel(figure.labels[1])
     for ax in axes[-COLUMNS:]:
         ax.set_xlabel(figure.labels[0], x=ax.title.get_position()[0])
     shown = [
         Line2D([], [], label=name, color=COLORS[color], marker=marker, **MEDIAN)
-        for name, (color, marker) in looks.items()
+        for name, (color, marker) in styles.items()
     ]
     median = Line2D([], [], label="at the right: medians", color=INK, marker=MARKERS[0], **MEDIAN)
     legend(canvas, [*shown, Line2D([], [], label="equal", **DIAGONAL), median])
     return canvas
 
 
-def _looks(names: list[str]) -> Looks:
-    """Each of a few groups has its color; of many, neighbors share one and differ in their markers."""
+def _assign_styles(names: list[str]) -> Styles:
+    """Return a color for each of a few groups; of many, neighbors share a color and differ in their markers."""
     sharing = math.ceil(len(names) / len(COLORS))
-    return {name: (place // sharing, MARKERS[place % sharing % len(MARKERS)]) for place, name in enumerate(names)}
+    return {name: (number // sharing, MARKERS[number % sharing % len(MARKERS)]) for number, name in enumerate(names)}
 
 
-def _panel(ax: Axes, groups: Groups, looks: Looks) -> None:
-    """Pairs that are not there are left out."""
+def _panel(ax: Axes, groups: Groups, styles: Styles) -> None:
+    """Draw one panel; missing pairs are left out."""
     known = {name: pairs[np.isfinite(pairs).all(1)] for name, pairs in groups.items()}
     known = {name: pairs for name, pairs in known.items() if len(pairs)}
-    _axes(ax, 1 + max((color for color, _ in looks.values()), default=0))
+    _axes(ax, 1 + max((color for color, _ in styles.values()), default=0))
     if not known:
         return nothing(ax)
     ax.plot([0, 1], [0, 1], **DIAGONAL)
-    _dots(ax, known, looks)
-    _medians(ax, known, looks)
+    _dots(ax, known, styles)
+    _medians(ax, known, styles)
 
 
 def _axes(ax: Axes, columns: int) -> None:
-    """From 0 to 1, with room for columns of medians at the right; the title stands above the middle of the values."""
+    """Set axes from 0 to 1 with space for columns of medians at the right; the title is centered above the values."""
     right = 1 + 2 * MARGIN + STEP * columns
     ax.set(xlim=(-MARGIN, right), ylim=(-MARGIN, 1 + MARGIN), aspect="equal")
     ax.spines["bottom"].set_bounds(-MARGIN, 1 + MARGIN)
@@ -78,29 +78,29 @@ def _axes(ax: Axes, columns: int) -> None:
     ax.title.set_x((0.5 + MARGIN) / (right + MARGIN))
 
 
-def _dots(ax: Axes, groups: Groups, looks: Looks) -> None:
-    """The dots of all groups in turns; the more there are, the smaller they are."""
+def _dots(ax: Axes, groups: Groups, styles: Styles) -> None:
+    """Draw the dots of all groups in turns; the more there are, the smaller they are."""
     counts = [len(pairs) for pairs in groups.values()]
     size = float(np.clip(60 / math.sqrt(sum(counts)), 1.5, 4))
     for start in range(0, max(counts), AT_ONCE):
         for name, pairs in groups.items():
-            some = pairs[start : start + AT_ONCE]
-            if len(some):
-                hover(ax.add_patch(_shape(some, size, COLORS[looks[name][0]])), name)
+            part = pairs[start : start + AT_ONCE]
+            if len(part):
+                hover(ax.add_patch(_shape(part, size, COLORS[styles[name][0]])), name)
 
 
 def _shape(pairs: NDArray[np.float64], size: float, color: str) -> PathPatch:
-    """Many dots as one shape, lines of no length with round ends: a tenth of the text of single ones."""
+    """Return many dots as one path of zero-length lines with round ends, a tenth of the text of single dots."""
     path = Path(np.repeat(pairs, 2, 0), np.tile([Path.MOVETO, Path.LINETO], len(pairs)))
     path.should_simplify = False  # it would join dots
     return PathPatch(path, fill=False, edgecolor=color, linewidth=size, capstyle="round", alpha=0.75)
 
 
-def _medians(ax: Axes, groups: Groups, looks: Looks) -> None:
-    """Beside the panel, a column for each color: groups that share the first values would hide each other within."""
+def _medians(ax: Axes, groups: Groups, styles: Styles) -> None:
+    """Draw the medians beside the panel, a column per color: inside, groups with equal first values would overlap."""
     for name, pairs in groups.items():
-        color, marker = looks[name]
+        color, marker = styles[name]
         x, y = np.median(pairs, 0)
-        place = 1 + 2 * MARGIN + STEP * (color + 0.5)
-        (drawn,) = ax.plot(place, y, color=COLORS[color], marker=marker, clip_on=False, **MEDIAN)
-        hover(drawn, f"{name}: medians {x:.3f}, {y:.3f}")
+        column = 1 + 2 * MARGIN + STEP * (color + 0.5)
+        (marks,) = ax.plot(column, y, color=COLORS[color], marker=marker, clip_on=False, **MEDIAN)
+        hover(marks, f"{name}: medians {x:.3f}, {y:.3f}")
