@@ -24,7 +24,7 @@ def parts(rows: Tensor, size: int) -> Sequence[Tensor]:
     return (rows,) if len(rows) <= size else rows.split(size)
 
 
-def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
+def as_indices(indices: ArrayLike, total: int) -> NDArray[np.int64]:
     """Indices as an int64 array, checked to lie in `range(total)`."""
     array = np.asarray(indices)
     if array.size and not np.issubdtype(array.dtype, np.integer):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from farout import ImageSet
 from farout.networks import create, save_weights
-from farout.study.cells.cell import Cell, Entry, Work, reason
+from farout.study.cells.cell import Cell, Entry, Work, error_line
 from farout.study.records import read_proven, write_proven
 from farout.study.results import PLAN, Results, write_plan
 from farout.study.sources.images import LiveImages
@@ -85,7 +85,7 @@ def rewrite_plan(root: Path, change: Callable[[dict[str, Any]], dict[str, Any]])
 
 def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], Mapping[str, NDArray[Any]]]) -> None:
     if isinstance(outcome, str):
-        store.fail(cell, {"traceback": outcome, "reason": reason(outcome)})
+        store.fail(cell, {"traceback": outcome, "reason": error_line(outcome)})
     elif outcome is not None:
         columns = {f"attribute:{key}": values for key, values in attributes(len(outcome)).items()}
         table = score_table({"index": np.arange(len(outcome)), "score": outcome, **columns})

@@ -81,7 +81,9 @@ def _read_record(path: Path) -> dict[str, Any]:
         raise Damaged(path, f"it has format {record.get('format', 1)}, and this version reads format {FORMAT}")
     files = record.get("files")
     entries = files.items() if isinstance(files, dict) else [("", None)]
-    if not all(is_plain(name) and isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys() for name, entry in entries):
+    if not all(
+        is_plain(name) and isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys() for name, entry in entries
+    ):
         raise Damaged(path, "it does not list its files with names, sizes and checksums")
     return record
 

@@ -324,9 +324,9 @@ class StudySpec(Spec):
     outliers: list[Data] = Field(default_factory=list, max_length=MOST)
     networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list, max_length=MOST)
     detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1, max_length=MOST)
-    protocols: Annotated[list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_check_distinct_names)] = (
-        Field(default=[ProtocolSpec(name="clean")], min_length=1)
-    )
+    protocols: Annotated[
+        list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_check_distinct_names)
+    ] = Field(default=[ProtocolSpec(name="clean")], min_length=1)
     seeds: Annotated[list[NonNegativeInt], AfterValidator(_check_distinct)] = Field(
         default=[0], min_length=1, max_length=MOST
     )

@@ -16,7 +16,7 @@ from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
 from farout.rng import seed_of
 from farout.study.budget import SHARED
-from farout.study.cells.fit_perturbed import fitted
+from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cells.train import TrainCell, TrainedNetwork
 from farout.study.cuts import drop_unsuited, within_budget
 from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
@@ -276,7 +276,7 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
     subjects: list[Subject] = []
     for network in networks:
         for name, detector in named:
-            fit = fitted(network, detector, inliers.train, inliers.val, inliers.outliers)
+            fit = build_posthoc_fit_cell(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
     readers = [item for item, detector in detectors if not isinstance(detector, PostHoc)] if new else []
     splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}

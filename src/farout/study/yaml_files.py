@@ -1,4 +1,4 @@
-"""YAML loader for study files: plain values only, limits on size and depth, 1e-3 read as a number, no duplicate keys."""
+"""YAML loader for study files: plain values, limits on size and depth, 1e-3 read as a number, no duplicate keys."""
 
 from __future__ import annotations
 
