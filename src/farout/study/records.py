@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from farout.files import present, read_json, sha256, whole, write_json
+from farout.files import atomic_file, has_file, read_json, sha256, write_json
 
 RECORD = "record.json"
 CHECKSUM = "sha256"
@@ -65,7 +65,7 @@ def read_proven(path: Path, root: Path | None = None) -> dict[str, Any]:
 
 def prove(folder: Path, root: Path) -> dict[str, Any]:
     """Verify a folder's record and all its files, and return the record. Raise `Damaged` at the first mismatch."""
-    if not present(folder / RECORD, root):
+    if not has_file(folder / RECORD, root):
         if folder.is_dir():
             raise Damaged(folder / RECORD, "it is missing")
         raise FileNotFoundError(f"there is no result in {folder}")
@@ -89,7 +89,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _prove_file(path: Path, expected: Mapping[str, Any]) -> None:
-    if not present(path):
+    if not has_file(path):
         raise Damaged(path, "it is missing")
     if (size := path.stat().st_size) != expected["bytes"]:
         raise Damaged(path, f"it has {size:,} bytes, expected {expected['bytes']}")
@@ -114,7 +114,7 @@ def _digest(record: Mapping[str, Any]) -> str:
 def seal(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
     """Write a file whose name ends in its checksum, and return its path."""
     path = folder / f"{name}-{uuid.uuid4().hex}.safetensors"  # unique: other processes may write the same name
-    with whole(path) as temporary:
+    with atomic_file(path) as temporary:
         write(temporary)
     return path.rename(folder / f"{name}-{sha256(path)}.safetensors")
 

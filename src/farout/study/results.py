@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from farout.files import present, read_json
+from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
 from farout.study.records import Damaged, is_plain, read_proven, write_proven
@@ -119,7 +119,7 @@ class Results:
     def __init__(self, root: str | Path) -> None:
         self.store = Store(root)
         path = self.store.root / PLAN
-        if not path.parent.is_dir() or not present(path):
+        if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
         plan = _read_plan(path)
         self.name = plan.name

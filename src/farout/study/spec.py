@@ -32,7 +32,7 @@ from farout import networks
 from farout.component import Named
 from farout.data.arrays import MOST_CLASSES, list_npz_arrays
 from farout.data.catalog import DATASETS, builders, split_folders
-from farout.files import opened
+from farout.files import open_file
 from farout.registry import UnknownName, registry_of, unknown
 from farout.study.paths import find_factories, resolve_paths
 from farout.study.yaml_files import LARGEST, load
@@ -340,7 +340,7 @@ class StudySpec(Spec):
         """Read a study from a YAML file; paths in it are relative to the file."""
         path = Path(path)
         try:
-            with opened(path.resolve()) as file:
+            with open_file(path.resolve()) as file:
                 value = load(file.read(4 * LARGEST).decode("utf-8"))
         except (OSError, ValueError) as error:
             raise ValueError(f"cannot read the study {path}: {error}") from error

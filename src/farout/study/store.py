@@ -26,14 +26,14 @@ from safetensors.numpy import load_file, save_file
 
 from farout.files import (
     UnsafePath,
-    below,
-    hidden,
+    atomic_folder,
+    check_path,
+    has_file,
     lock,
     make_folder,
-    present,
-    remove_hidden,
+    remove_temporaries,
     remove_tree,
-    whole_folder,
+    temporary_path,
 )  # fmt: skip
 from farout.study.records import RECORD, Damaged, is_plain, prove, read_proven, seal, sealed, write_proven, write_record
 
@@ -58,7 +58,7 @@ class Store:
             self.root.mkdir(parents=True, exist_ok=True)
             for name in ("cells", "partial", "failures", "running"):
                 make_folder(self.root / name, self.root)
-            probe = hidden(self.root / "probe")
+            probe = temporary_path(self.root / "probe")
             probe.write_bytes(b"farout")
             probe.unlink()
         except UnsafePath:
@@ -85,15 +85,15 @@ class Store:
     def _remove_temporaries(self) -> None:
         """Remove the temporary files of processes that have ended; other processes may be writing right now."""
         partial = self.root / "partial"
-        works = sorted(path for path in below(partial).iterdir() if below(path).is_dir())
+        works = sorted(path for path in check_path(partial).iterdir() if check_path(path).is_dir())
         for folder in (self.root, self.root / "cells", self.root / "failures", *works):
-            remove_hidden(folder, self.root, folders=folder.name == "cells")
+            remove_temporaries(folder, self.root, folders=folder.name == "cells")
 
     # Records
 
     def has(self, cell: str) -> bool:
         """Return True if there is an undamaged record of the cell, with all its files."""
-        return present(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
+        return has_file(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
 
     def damaged(self, cell: str) -> str | None:
         """Return which file of a record is damaged and why; None if there is no record, or an undamaged one."""
@@ -107,12 +107,12 @@ class Store:
 
     def path(self, cell: str) -> Path:
         """Return the folder of a cell's record."""
-        return below(self.root / "cells" / _plain(cell), self.root)
+        return check_path(self.root / "cells" / _plain(cell), self.root)
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
         """Write a record at once: `facts`, and the files that the functions write."""
         try:
-            with whole_folder(self.path(cell), self.root) as folder:
+            with atomic_folder(self.path(cell), self.root) as folder:
                 for name, write_file in files.items():
                     write_file(folder / name)
                 write_record(folder, facts, files)
@@ -123,7 +123,7 @@ class Store:
                 f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run "
                 "the same command again to resume"
             ) from error
-        if present(failure := self._failure(cell), self.root):
+        if has_file(failure := self._failure(cell), self.root):
             failure.unlink()
 
     def facts(self, cell: str) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class Store:
         remove_tree(self._partial(work), self.root)
 
     def _partial(self, work: str) -> Path:
-        return below(self.root / "partial" / _plain(work), self.root)
+        return check_path(self.root / "partial" / _plain(work), self.root)
 
     def running(self) -> Path:
         """Return the folder of activity files, one per process of a run."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from farout.files import opened
+from farout.files import open_file
 from farout.interrupts import Stop
 from farout.study.cells.cell import Cell
 
@@ -102,7 +102,7 @@ def _content(raw: mmap.mmap | bytes) -> bytes:
 def read(path: Path) -> Activity | None:
     """Return the activity that a process has recorded; None if the file is missing or not readable."""
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             raw = file.read(_SIZE)
         return Activity(_HEAD.unpack(raw[: _HEAD.size])[0], *map(str, json.loads(_content(raw))))
     except (OSError, ValueError, TypeError, struct.error):
