@@ -22,7 +22,7 @@ class Named:
 
     @classmethod
     def check_study(cls, params: Mapping[str, Any]) -> None:
-        """Raise ValueError for parameters that a study must not hold, such as secrets: studies are stored with results."""
+        """Raise ValueError for parameters that a study must not hold, such as secrets: studies are stored as text."""
 
 
 class Component(Named):
