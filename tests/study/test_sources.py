@@ -111,7 +111,7 @@ def test_a_plan_knows_images_that_cells_are_yet_to_make(tmp_path: Path) -> None:
     before = [(stack.about, stack.preview()) for stack in stacks]
     for stack, (_, preview) in zip(stacks, before, strict=True):
         assert of_attacked.attack in stack.requires or found.search in stack.requires
-        with pytest.raises(NotComputed, match="only once the run has made them"):
+        with pytest.raises(NotComputed, match="the run has not computed these images yet"):
             preview.batch([0])
     assert not engine.run([need for stack in stacks for need in stack.requires], store).failed
     for stack, (about, preview) in zip(stacks, before, strict=True):
@@ -124,7 +124,7 @@ def test_a_plan_knows_images_that_cells_are_yet_to_make(tmp_path: Path) -> None:
 
 def test_selecting_by_what_nobody_knows_is_a_clear_error(tmp_path: Path) -> None:
     found = FoundImages(searched(tmp_path, SubsetImages(TOY, 20), 20), (3, 32, 32))
-    with pytest.raises(ValueError, match="have no labels to choose one class by"):
+    with pytest.raises(ValueError, match="have no labels, so one class cannot be selected"):
         ClassImages(found, 0).about  # noqa: B018
 
 
