@@ -85,7 +85,7 @@ class AttackCell(Cell):
         if reason := self.attack.unsuited(self.images.about.shape, classes):
             return f"{reason} ({images} on {self.network.label})"
         if labels is None:
-            return f"{self.attack.label} attacks a classifier, which needs labels, and the images of {images} have no labels"
+            return f"{self.attack.label} attacks a classifier and needs labels: the images of {images} have no labels"
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             return (
                 f"the labels of {images} run from {labels.min()} to {labels.max()}, and {self.network.label} has "

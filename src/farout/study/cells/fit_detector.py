@@ -60,7 +60,7 @@ class DetectorFitCell(Cell):
         return DetectorFitWork(tuple(cells))
 
     def make(self) -> Detector:
-        """Return the unfitted detector."""
+        """The detector, not fitted."""
         detector = create(self.spec.name, **self.spec.params)
         assert isinstance(detector, Detector)
         return detector

@@ -136,17 +136,17 @@ class TrainJob(SingleJob[TrainingCell]):
 
 
 class _Reporter:
-    """Converts the progress of a training to images of its chunk, and limits how often it is reported."""
+    """Progress of a training in images of its chunk, not too often."""
 
-    def __init__(self, images: int, progress: Progress) -> None:
-        self.images, self.progress, self.reported, self.reported_at = images, progress, 0, 0.0
+    def __init__(self, whole: int, progress: Progress) -> None:
+        self.whole, self.progress, self.told, self.at = whole, progress, 0, 0.0
 
     def __call__(self, done: int, total: int, message: str) -> None:
         now = time.monotonic()
-        if now - self.reported_at >= REPORT_SECONDS or done == total:
-            self.reported_at, images = now, done * self.images // total
-            self.progress(images - self.reported)
-            self.reported = images
+        if now - self.at >= REPORT_SECONDS or done == total:
+            self.at, images = now, done * self.whole // total
+            self.progress(images - self.told)
+            self.told = images
 
 
 @dataclass(frozen=True)
