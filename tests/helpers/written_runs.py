@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from farout import ImageSet
 from farout.networks import create, save_weights
 from farout.study.cells.cell import Cell, Entry, Work, error_line
-from farout.study.records import read_proven, write_proven
+from farout.study.records import read_verified_json, write_verified_json
 from farout.study.results import PLAN, Results, write_plan
 from farout.study.sources.images import LiveImages
 from farout.study.spec import Budget, ProtocolSpec
@@ -79,7 +79,7 @@ def write_run(
 def rewrite_plan(root: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
     """Change the content of a stored plan, and its checksum with it; return the file's path."""
     path = root / PLAN
-    write_proven(path, change(read_proven(path)))
+    write_verified_json(path, change(read_verified_json(path)))
     return path
 
 

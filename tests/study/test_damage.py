@@ -122,7 +122,7 @@ def test_odd_records_count_as_missing(store: Store, content: str, why: str) -> N
 )
 def test_records_of_other_forms_count_as_missing(store: Store, facts: dict[str, object], why: str) -> None:
     put(store)
-    records.write_proven(store.path("cell") / "record.json", facts)
+    records.write_verified_json(store.path("cell") / "record.json", facts)
     assert not store.has("cell")
     assert why in str(store.damaged("cell"))
 

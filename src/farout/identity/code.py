@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from farout.identity.hashes import Json, canonical, digest, is_users, sources
-from farout.identity.values import or_none, plain
+from farout.identity.values import none_if_failed, plain
 
 KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
 """Modules whose version is not part of a description."""
@@ -32,14 +32,14 @@ _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FRO
 _NOT_DATA = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
 
 
-@or_none
+@none_if_failed
 def code_of(cls: type) -> Json:
     """Return the description of a user's class: source, attributes, values that methods read; None if impossible."""
     parts = [part for part in cls.__mro__ if is_users(part)]
     return {"source": digest(sources(cls)), "holds": _attributes(parts), "reads": _Reads(_functions(parts)).sorted()}
 
 
-@or_none
+@none_if_failed
 def own_code_of(cls: type) -> Json:
     """Return the same as `code_of`, but base classes of installed libraries only by their name and version."""
     own = [part for part in cls.__mro__ if is_own(part)]

@@ -16,7 +16,7 @@ from typing import Any
 
 from farout.identity.code import code_of, code_of_function, is_own
 from farout.identity.hashes import Json, is_users
-from farout.identity.values import NO_DESCRIPTION, or_none, plain
+from farout.identity.values import NO_DESCRIPTION, none_if_failed, plain
 
 _TOKEN = "_farout_token"
 """Attribute with the random token of an object that has no description."""
@@ -33,14 +33,14 @@ def describe(thing: object) -> Json | None:
     return describe_object(thing)
 
 
-@or_none
+@none_if_failed
 def describe_object(thing: object) -> Json | None:
     """Return the class of an object, its code and all attributes; None if an attribute has no description."""
     code = code_of(type(thing))
     return None if code is None else {"class": type(thing).__qualname__, "code": code, "holds": plain(vars(thing))}
 
 
-@or_none
+@none_if_failed
 def describe_function(function: object) -> Json | None:
     """Return the source of a function, method or partial, with outside values and bound objects; None for others."""
     match function:

@@ -19,7 +19,7 @@ NO_DESCRIPTION = (OSError, TypeError, ValueError, RecursionError)
 """Errors of a failed description: no source file, a value of an unsupported type, a recursive structure."""
 
 
-def or_none(function: Callable[P, T]) -> Callable[P, T | None]:
+def none_if_failed(function: Callable[P, T]) -> Callable[P, T | None]:
     """Return the function with a result of None if a description fails (decorator)."""
 
     @wraps(function)

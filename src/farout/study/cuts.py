@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from farout.study.study import Trial
 
 
-def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
+def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     """Return the study without the seeds and trained networks beyond its budget, and a text per cut."""
     shared, cuts = SHARED[spec.budget], []
     trained = [index for index, network in enumerate(spec.networks) if network.train]
@@ -41,7 +41,7 @@ def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
 
 
-def drop_unsuited(trials: list[Trial]) -> list[str]:
+def drop_unsuited_detectors(trials: list[Trial]) -> list[str]:
     """Remove the detectors that cannot read one of several networks, and return the reasons.
 
     Raise if a detector can read none of the networks.

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 from farout.data.download import NotDownloaded, cache_folder, offline
 from farout.networks.timm_bridge import expect_weights
-from farout.study.cuts import within_budget
+from farout.study.cuts import cut_to_budget
 from farout.study.sources.images import NamedImages
 from farout.study.spec import StudySpec
 
 
 def missing_downloads(spec: StudySpec) -> NotDownloaded:
     """Return an error that lists every file a run would download. Downloads nothing itself."""
-    spec, _ = within_budget(spec)
+    spec, _ = cut_to_budget(spec)
     inliers = spec.inliers
     named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
     with offline() as absent:

@@ -40,17 +40,17 @@ def is_plain(name: object) -> bool:
 def write_record(folder: Path, facts: Mapping[str, Any], files: Iterable[str]) -> None:
     """Write the record of a folder: the facts, the size and checksum of every file, and the record's own checksum."""
     sums = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in files}
-    write_proven(folder / RECORD, {**facts, "format": FORMAT, "files": sums})
+    write_verified_json(folder / RECORD, {**facts, "format": FORMAT, "files": sums})
 
 
-def write_proven(path: Path, facts: Mapping[str, Any], root: Path | None = None) -> None:
+def write_verified_json(path: Path, facts: Mapping[str, Any], root: Path | None = None) -> None:
     """Write a JSON file that holds the checksum of its own content."""
     content = json.loads(json.dumps(facts))  # the values that a reader will get, for example lists instead of tuples
     write_json(path, {**content, CHECKSUM: _digest(content)}, root)
 
 
-def read_proven(path: Path, root: Path | None = None) -> dict[str, Any]:
-    """Return the content of a file of `write_proven`. Raise `Damaged` if its checksum does not match."""
+def read_verified_json(path: Path, root: Path | None = None) -> dict[str, Any]:
+    """Return the content of a file of `write_verified_json`. Raise `Damaged` if its checksum does not match."""
     try:
         value = read_json(path, root)
     except ValueError as error:
@@ -63,7 +63,7 @@ def read_proven(path: Path, root: Path | None = None) -> dict[str, Any]:
     return content
 
 
-def prove(folder: Path, root: Path) -> dict[str, Any]:
+def verify_record(folder: Path, root: Path) -> dict[str, Any]:
     """Verify a folder's record and all its files, and return the record. Raise `Damaged` at the first mismatch."""
     if not has_file(folder / RECORD, root):
         if folder.is_dir():
@@ -71,12 +71,12 @@ def prove(folder: Path, root: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"there is no result in {folder}")
     record = _read_record(folder / RECORD)
     for name, expected in record["files"].items():
-        _prove_file(folder / name, expected)
+        _verify_file(folder / name, expected)
     return record
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    record = read_proven(path)
+    record = read_verified_json(path)
     if record.get("format") != FORMAT:
         raise Damaged(path, f"it has format {record.get('format', 1)}, and this version reads format {FORMAT}")
     files = record.get("files")
@@ -88,7 +88,7 @@ def _read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def _prove_file(path: Path, expected: Mapping[str, Any]) -> None:
+def _verify_file(path: Path, expected: Mapping[str, Any]) -> None:
     if not has_file(path):
         raise Damaged(path, "it is missing")
     if (size := path.stat().st_size) != expected["bytes"]:
@@ -111,7 +111,7 @@ def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
-def seal(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
+def write_sealed(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
     """Write a file whose name ends in its checksum, and return its path."""
     path = folder / f"{name}-{uuid.uuid4().hex}.safetensors"  # unique: other processes may write the same name
     with atomic_file(path) as temporary:
@@ -119,8 +119,8 @@ def seal(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
     return path.rename(folder / f"{name}-{sha256(path)}.safetensors")
 
 
-def sealed(folder: Path, name: str, root: Path) -> Iterator[Path]:
-    """Yield the files that `seal` wrote under this name; log and remove damaged ones."""
+def find_sealed(folder: Path, name: str, root: Path) -> Iterator[Path]:
+    """Yield the files that `write_sealed` wrote under this name; log and remove damaged ones."""
     if not folder.is_dir():
         return
     for path in sorted(folder.iterdir()):

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
-from farout.study.records import Damaged, is_plain, read_proven, write_proven
+from farout.study.records import Damaged, is_plain, read_verified_json, write_verified_json
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
@@ -86,13 +86,13 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
     facts["notes"] = [*study.notes, *_detector_notes(study)]
     facts["fitted"] = fit_lines(study.trials)
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    write_proven(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+    write_verified_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
 
 
 def damaged_plan(store: Store) -> list[str]:
     """Return why the stored plan of an earlier run is damaged; an empty list if it is undamaged or absent."""
     try:
-        read_proven(store.root / PLAN)
+        read_verified_json(store.root / PLAN)
     except FileNotFoundError:
         return []
     except Damaged as error:
@@ -249,7 +249,7 @@ def _read_plan(path: Path) -> _Plan:
     if type(version) is int and version != FORMAT:
         raise ValueError(f"{path} has format {version}, this version reads format {FORMAT}; run it again")
     try:
-        return _Plan.model_validate(read_proven(path))
+        return _Plan.model_validate(read_verified_json(path))
     except Damaged as error:
         raise ValueError(f"{error}; the same run command writes it again") from None
     except ValidationError as error:

@@ -35,7 +35,17 @@ from farout.files import (
     remove_tree,
     temporary_path,
 )  # fmt: skip
-from farout.study.records import RECORD, Damaged, is_plain, prove, read_proven, seal, sealed, write_proven, write_record
+from farout.study.records import (
+    RECORD,
+    Damaged,
+    find_sealed,
+    is_plain,
+    read_verified_json,
+    verify_record,
+    write_record,
+    write_sealed,
+    write_verified_json,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 SCORES = "scores.parquet"
@@ -128,7 +138,7 @@ class Store:
 
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
-        return prove(self.path(cell), self.root)
+        return verify_record(self.path(cell), self.root)
 
     def file(self, cell: str, name: str) -> Path:
         """Return the path of a verified file of a record. Raise FileNotFoundError if the record has no such file."""
@@ -174,11 +184,11 @@ class Store:
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Write the results of chunks of unfinished work as one part."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        seal(self.scratch(work), "part", array_file(flat))
+        write_sealed(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""
-        for path in sealed(self._partial(work), "part", self.root):
+        for path in find_sealed(self._partial(work), "part", self.root):
             results: dict[str, dict[str, NDArray[Any]]] = {}
             for name, value in (_load_arrays(path) or {}).items():
                 chunk, _, key = name.partition("/")
@@ -187,7 +197,7 @@ class Store:
 
     def has_parts(self, work: str) -> bool:
         """Return True if an earlier run has stored chunks of this work."""
-        return any(True for _ in sealed(self._partial(work), "part", self.root))
+        return any(True for _ in find_sealed(self._partial(work), "part", self.root))
 
     def scratch(self, work: str) -> Path:
         """Return a folder for intermediate files of unfinished work, such as the checkpoint of a training."""
@@ -195,15 +205,15 @@ class Store:
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
         """Write the intermediate state of a chunk of unfinished work; it replaces the one stored under that name."""
-        new = seal(self.scratch(work), name, array_file(arrays))
-        for path in sealed(self._partial(work), name, self.root):
+        new = write_sealed(self.scratch(work), name, array_file(arrays))
+        for path in find_sealed(self._partial(work), name, self.root):
             if path != new:
                 path.unlink(missing_ok=True)
 
     def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
         """Return the state that `keep` stored under that name; None if there is none, or only a damaged one."""
         newest = max(
-            sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
+            find_sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
         )
         return None if newest is None else _load_arrays(newest)
 
@@ -222,12 +232,12 @@ class Store:
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; the next run tries it again."""
-        write_proven(self._failure(cell), facts, self.root)
+        write_verified_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
         """Return the record of a cell's last failure; None if there is none, or it is damaged."""
         try:
-            facts = read_proven(self._failure(cell), self.root)
+            facts = read_verified_json(self._failure(cell), self.root)
         except (FileNotFoundError, Damaged):
             return None
         return facts if all(isinstance(facts.get(key), str) for key in ("traceback", "reason")) else None

@@ -18,7 +18,7 @@ from farout.rng import seed_of
 from farout.study.budget import SHARED
 from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cells.train import TrainCell, TrainedNetwork
-from farout.study.cuts import drop_unsuited, within_budget
+from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
 from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
 from farout.study.sources.networks import JoinedNetworks, NetworkSource, StoredNetwork, forget_loaded
 from farout.study.spec import (
@@ -31,7 +31,7 @@ from farout.study.spec import (
     ProtocolSpec,
     StudySpec,
     TrainSpec,
-    own_by_plugin,
+    suggest_plugin,
 )
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
@@ -129,10 +129,15 @@ class Study:
 def from_spec(spec: StudySpec) -> Study:
     """Build the study of a study file: load and check everything that it names, before any long work."""
     forget_loaded()
-    cut, cuts = within_budget(spec)
+    cut, cuts = cut_to_budget(spec)
     trials = [_trial(cut, seed) for seed in cut.seeds]
     study = Study(
-        spec.name, trials, spec.protocols, spec.budget, spec.model_dump(mode="json"), [*cuts, *drop_unsuited(trials)]
+        spec.name,
+        trials,
+        spec.protocols,
+        spec.budget,
+        spec.model_dump(mode="json"),
+        [*cuts, *drop_unsuited_detectors(trials)],
     )
     study.check()
     return study
@@ -209,7 +214,7 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
         )
     item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
-    with own_by_plugin():
+    with suggest_plugin():
         cell.untrained()  # raises now for a wrong name or normalizer
     return TrainedNetwork(cell)
 
@@ -230,7 +235,7 @@ def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
         )
     classes = len(images.about.classes) if item.classes is None else item.classes
     stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
-    with own_by_plugin():
+    with suggest_plugin():
         stored.identity()  # reads the weights, so that a missing file is found before any work
     return stored
 
@@ -251,7 +256,7 @@ def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
-        with own_by_plugin():
+        with suggest_plugin():
             return create(item.name, **item.params)
     except UnknownName:
         raise

@@ -179,7 +179,7 @@ class FitJob(Job):
         return [cell for cell in self.cells if cell.id in self.panels and _perturbs_unfitted(cell) and role == "val"]
 
     def _perturbed_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
-        with activity.of(cell):
+        with activity.computing(cell):
             answer = attempt(lambda: self.panels[cell.id].score_perturbing(batch)[MEMBER])
         return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
 
@@ -206,7 +206,7 @@ class FitJob(Job):
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         for cell in self.cells:
-            with activity.of(cell):
+            with activity.computing(cell):
                 yield cell.id, attempt(partial(self._fit, cell))
 
     def _facts(self) -> dict[str, float]:

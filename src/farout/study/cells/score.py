@@ -138,7 +138,7 @@ class ScoreJob(Job):
         batch = self.images.batch(range(chunk.start, chunk.stop))
         results: Arrays = {}
         for cell, ask in zip(self.cells, self.score(batch), strict=True):
-            with activity.of(cell):
+            with activity.computing(cell):
                 scores = attempt(ask)
             if isinstance(scores, str):
                 results[error_key(cell)] = encode_error(scores)

@@ -54,7 +54,7 @@ def recording(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def of(cell: Cell | None) -> Iterator[None]:
+def computing(cell: Cell | None) -> Iterator[None]:
     """Record that this cell is computed within the block, and the enclosing cell after it."""
     global _interrupted
     if _file is None or cell is None:

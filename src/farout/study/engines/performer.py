@@ -35,7 +35,7 @@ class Performer:
             progress(images)
 
         try:
-            with activity.of(_only_cell(work)):
+            with activity.computing(_only_cell(work)):
                 return self._job(work).run(chunk, report)
         except OSError as error:
             if error.errno in FULL:
@@ -51,7 +51,7 @@ class Performer:
         """
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
-        with torch_threads(1), activity.of(_only_cell(work)):
+        with torch_threads(1), activity.computing(_only_cell(work)):
             job = self._job(work)
             self._collect(work, job)
             for cell, result in job.finish():
