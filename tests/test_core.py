@@ -13,7 +13,7 @@ from torch import Tensor
 from farout.core import Activations, Detector, ImageSet, NotFitted, PostHoc
 from farout.detectors import EBO, KNN, MSP
 from farout.scores import NonFiniteScores, as_scores, finite
-from farout.tensors import CHUNK, as_images, chunks, places
+from farout.tensors import CHUNK, as_images, as_indices, chunks
 
 
 def numbered(total: int, name: str = "numbered", labels: bool = True) -> ImageSet:
@@ -97,10 +97,10 @@ def test_wrong_places_are_refused(indices: Any, error: type[Exception], message:
 
 def test_places_are_whole_numbers_of_any_kind() -> None:
     for given in ([3, 1], np.array([3, 1], np.uint8), torch.tensor([3, 1]), (3, 1)):
-        found = places(given, 4)
+        found = as_indices(given, 4)
         assert found.tolist() == [3, 1]
         assert found.dtype == np.int64
-    assert places([], 0).tolist() == []
+    assert as_indices([], 0).tolist() == []
 
 
 def test_a_set_says_what_it_is() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farout.files import UnsafePath, below, files_in, remove_tree
+from farout.files import UnsafePath, check_path, files_in, remove_tree
 from farout.study.store import Store, array_file, score_table
 from helpers.command_line import farout, refused
 from helpers.written_runs import lenet_weights, rewrite_plan, write_run
@@ -193,7 +193,7 @@ def test_a_tree_with_a_link_in_it_is_not_removed(tmp_path: Path, home: Path) -> 
 
 def test_paths_that_climb_out_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsafePath, match="leads out"):
-        below(tmp_path / "run" / ".." / "x", tmp_path / "run")
+        check_path(tmp_path / "run" / ".." / "x", tmp_path / "run")
     assert list(files_in(tmp_path / "none")) == []
 
 

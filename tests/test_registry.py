@@ -197,7 +197,7 @@ def test_a_thing_that_needs_more_than_its_name_says_what():
         return glue.join(of)
 
     assert registry.create("joined", of=["a", "b"]) == "a-b"
-    with pytest.raises(TypeError, match="thing 'joined' cannot be had by its name alone: give of too"):
+    with pytest.raises(TypeError, match="thing 'joined' needs more parameters: give of too"):
         registry.create("joined", glue="+")
 
 
@@ -332,15 +332,18 @@ def test_every_kind_is_known_by_its_class() -> None:
 def test_what_cannot_be_registered_says_why() -> None:
     def maker(n: int) -> None: ...
 
-    with pytest.raises(TypeError, match=r"say what maker makes: @farout.register\(kind=…\), one of detector, shift"):
+    with pytest.raises(
+        TypeError,
+        match=r"the kind of the function maker is missing: @farout.register\(kind=…\), one of detector, shift",
+    ):
         farout.register(maker)
-    with pytest.raises(UnknownName, match=r"unknown kind of thing to register: 'netwrok'. Did you mean 'network'"):
+    with pytest.raises(UnknownName, match=r"unknown kind of component: 'netwrok'. Did you mean 'network'"):
         farout.register(kind="netwrok")(maker)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="give maker a parameter split"):
         farout.register(kind="dataset")(maker)
-    with pytest.raises(TypeError, match="a shift derives Shift, got the class"):
+    with pytest.raises(TypeError, match="a shift must derive from Shift, got the class"):
         farout.register(kind="shift")(Doubled)
-    with pytest.raises(TypeError, match=r"expected a class that derives farout.Detector.*nn.Module, got 3"):
+    with pytest.raises(TypeError, match=r"expected a class that derives from farout.Detector.*nn.Module, got 3"):
         farout.register(3)  # type: ignore[call-overload]
 
 

@@ -1,11 +1,11 @@
-"""Aliases: other names of the field. An unknown name among them is answered with the name it has in farout."""
+"""Aliases: other common names of components. The error for an unknown name suggests the name used in farout."""
 
 from __future__ import annotations
 
 
-def _aliases(**others: str) -> dict[str, str]:
-    """By alias the name, from the aliases of every name."""
-    return {alias: name for name, several in others.items() for alias in several.split()}
+def _aliases(**names: str) -> dict[str, str]:
+    """Return alias -> name, from name -> its aliases separated by spaces."""
+    return {alias: name for name, aliases in names.items() for alias in aliases.split()}
 
 
 DETECTORS = _aliases(

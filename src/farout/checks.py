@@ -1,4 +1,4 @@
-"""Checks of parameters: clear errors for values out of range."""
+"""Checks of parameters that raise clear errors for values out of range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Component base: name, version, parameters, label and identity of everything that studies name."""
+"""Component base: name, version, parameters, label and identity of everything that a study can name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from farout.identity import own_identity
 
 
 class Named:
-    """Base of classes that are known by name: detectors, protocols, engines, and every `Component`."""
+    """Base of classes with a registered name: detectors, protocols, engines, and every `Component`."""
 
     name: str
-    """The name it is known by and that tables show; the class's name unless set."""
+    """Registered name, which tables show; by default the name of the class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -22,14 +22,14 @@ class Named:
 
     @classmethod
     def check_study(cls, params: Mapping[str, Any]) -> None:
-        """Raise ValueError where a study, which is stored with its results, must not hold these parameters."""
+        """Raise ValueError for parameters that a study must not hold, such as secrets: studies are stored as text."""
 
 
 class Component(Named):
-    """Base of what decides results by its parameters alone; in a dataclass these are its fields."""
+    """Base of objects whose results depend on their parameters only; in a dataclass these are its fields."""
 
     version: ClassVar[int] = 1
-    """Bumped by hand when the same parameters give other results."""
+    """Increased by hand when the same parameters give other results."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -40,9 +40,9 @@ class Component(Named):
 
     @property
     def label(self) -> str:
-        """The name in tables."""
+        """Name in tables."""
         return self.name
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides results, apart from the inputs; of a user's class also its source."""
+        """Return everything that the results depend on, apart from the inputs; for a user's class also its source."""
         return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}

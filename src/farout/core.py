@@ -1,4 +1,4 @@
-"""The contracts: what image sets, detectors that read activations or images, and shifts promise."""
+"""Base classes: image sets, activations, detectors that read activations or images, and shifts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from farout.networks.network import Network
 
 SHIFTED_AT_ONCE = 2**18
-"""Pixel values a shift works on at a time, so that what it keeps in between stays in the processor's cache."""
+"""Pixel values that a shift processes at a time, so that its intermediate results stay in the processor's cache."""
 
 
 class NotFitted(RuntimeError):
-    """A detector was asked to score before it was fitted."""
+    """A detector was called to score before it was fitted."""
 
 
 class ImageSet(ABC):
@@ -40,49 +40,49 @@ class ImageSet(ABC):
     labels: NDArray[np.int64] | None
     """Class index per image, or None."""
     classes: tuple[str, ...] = ()
-    """Class names by index, where known."""
+    """Class names by index, if known."""
     shape: tuple[int, int, int]
     """Channels, height, width."""
     attributes: Mapping[str, NDArray[Any]] = MappingProxyType({})
-    """What else is known of every image, by name: values [N] that are stored beside its scores."""
+    """Attributes of the images by name: values [N] that are stored beside the scores."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def batch(self, indices: ArrayLike) -> Tensor:
-        """The images at these places: float32 [B, C, H, W] in [0, 1]."""
+        """Return the images at these indices: float32 [B, C, H, W] in [0, 1]."""
 
     @abstractmethod
     def _fingerprint(self) -> str: ...
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the content, or of what it is made from and how; it does not depend on where the images lie."""
+        """Hash of the content, or of the recipe that produces it; it does not depend on the path of the files."""
         return self._fingerprint()
 
     @property
     def index(self) -> NDArray[np.int64]:
-        """Index of every image in its own set, [N]; subsets and changed copies keep those of the set they come from.
+        """Index of every image in its own set, [N]; subsets and changed copies keep the indices of their parent set.
 
-        A class whose `subset` gives no `Subset` says it of its own.
+        A class whose `subset` does not return a `Subset` overrides it.
         """
         return np.arange(len(self))
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> ImageSet:
-        """The images at these places, in this order, as a set of their own."""
+        """Return a set of the images at these indices, in this order."""
         from farout.data.subset import Subset
 
         return Subset(self, indices, name)
 
     def limit(self, n: int | None) -> ImageSet:
-        """The first `n` images; all of them for None."""
+        """Return a set of the first `n` images; all of them for None."""
         if n is not None and n < 0:
             raise ValueError(f"limit must be at least 0, got {n}")
         return self if n is None or n >= len(self) else self.subset(np.arange(n))
 
     def __iter__(self) -> Iterator[Tensor]:
-        """The images in order, a chunk at a time."""
+        """Iterate over the images in order, in chunks."""
         return (self.batch(np.arange(part.start, part.stop)) for part in chunks(len(self)))
 
     def __repr__(self) -> str:
@@ -91,20 +91,20 @@ class ImageSet(ABC):
 
     @staticmethod
     def from_arrays(images: ArrayLike, labels: ArrayLike | None = None, name: str = "arrays") -> ImageSet:
-        """A set from arrays: uint8 NHWC or NHW, or float NCHW in [0, 1]."""
+        """Return a set of images in arrays: uint8 NHWC or NHW, or float NCHW in [0, 1]."""
         from farout.data.arrays import ArraySet
 
         return ArraySet(images, labels, name=name)
 
 
 class Head(NamedTuple):
-    """The last linear layer: logits = features @ weight.T + bias."""
+    """Last linear layer of a network: logits = features @ weight.T + bias."""
 
     weight: Tensor  # [C, D]
     bias: Tensor  # [C]
 
     def logits(self, features: Tensor) -> Tensor:
-        """What the layer makes of features [B, D], in float64."""
+        """Return the logits [B, C] of features [B, D], in float64."""
         if features.ndim != 2 or features.shape[1] != self.weight.shape[1]:
             raise ValueError(
                 f"the last layer takes features [B, {self.weight.shape[1]}], got shape {list(features.shape)}"
@@ -112,61 +112,61 @@ class Head(NamedTuple):
         return features.double() @ self.weight.double().T + self.bias.double()
 
     def to(self, device: torch.device) -> Head:
-        """The same on another device."""
+        """Return a copy on another device."""
         return Head(self.weight.to(device), self.bias.to(device))
 
 
 PER_BLOCK = ("blocks", "means", "grids", "grams")
-"""What can be read of every block: its output, or statistics taken in the forward pass."""
+"""Fields of `Activations` with one entry per block: its output, or statistics computed in the forward pass."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Activations:
-    """What one forward pass leaves behind, for a batch or for a whole set."""
+    """Activations of one forward pass, of a batch or of a whole set."""
 
-    logits: Tensor  # [B, C]; C = 0 where the network has no classifier
-    features: Tensor  # [B, D]: the input of the last linear layer; of a network without a classifier, its output
+    logits: Tensor  # [B, C]; C = 0 for a network without a classifier
+    features: Tensor  # [B, D]: the input of the last linear layer, or the output of a network without a classifier
     blocks: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
-    """What the blocks gave, by name."""
+    """Outputs of the blocks, by name."""
     head: Head | None = None
-    """The last linear layer; None where there is no single one, or no network."""
+    """Last linear layer; None if there is no single one, or no network."""
     means: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
-    """By block, its output averaged over all places: [B, C] float64."""
+    """By block, its output averaged over all positions: [B, C] float64."""
     grams: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
     """By block, the row sums of its Gram matrices of five orders: [B, 5, C] float64."""
     members: Tensor | None = None
-    """The logits of an ensemble's members, [B, M, C]."""
+    """Logits of an ensemble's members, [B, M, C]."""
     grids: Mapping[str, Tensor] = dataclasses.field(default_factory=dict)
-    """By block, its output averaged over each of 4×4 fields of places: [B, 16·C]."""
+    """By block, its output averaged over each field of a 4×4 grid: [B, 16·C]."""
 
     def __len__(self) -> int:
         return len(self.logits)
 
     def __getitem__(self, part: slice | Tensor) -> Activations:
-        return self._each(lambda rows: rows[part])
+        return self._map_rows(lambda rows: rows[part])
 
     def to(self, device: torch.device) -> Activations:
-        """The same on another device."""
-        moved = self._each(lambda rows: rows.to(device))
+        """Return a copy on another device."""
+        moved = self._map_rows(lambda rows: rows.to(device))
         return dataclasses.replace(moved, head=self.head and self.head.to(device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Activations:
-        """The same with every table of rows changed."""
+    def _map_rows(self, change: Callable[[Tensor], Tensor]) -> Activations:
+        """Return a copy with `change` applied to every table of rows."""
         tables = {kind: {name: change(rows) for name, rows in getattr(self, kind).items()} for kind in PER_BLOCK}
         members = None if self.members is None else change(self.members)
         return Activations(change(self.logits), change(self.features), head=self.head, members=members, **tables)
 
     def last_layer(self, who: str) -> Head:
-        """The head; an error that names the detector where there is none."""
+        """Return the head. Raise an error that names the detector if there is none."""
         if self.head is None:
             raise ValueError(
-                f"{who} reads the network's last layer, and there is none: an ensemble has no single one, a network "
-                "without a classifier has none at all (activations made by hand take head=network.head)"
+                f"{who} reads the network's last linear layer, and there is none: an ensemble has no single one, and a "
+                "network without a classifier has none (to activations that you build yourself, add head=network.head)"
             )
         return self.head
 
     def chunks(self, size: int = 1024) -> Iterator[Activations]:
-        """The rows in order, `size` at a time, so that work on a long table needs little memory."""
+        """Iterate over the rows in order, `size` at a time, so that work on a long table needs little memory."""
         return (self[part] for part in chunks(len(self), size))
 
 
@@ -175,39 +175,39 @@ Split = Literal["train", "val"]
 
 @dataclasses.dataclass(kw_only=True)
 class PostHoc(Component, ABC):
-    """A detector that reads activations. Hyper-parameters are its fields; what `fit` learns goes into `state`.
+    """Detector that reads activations. Hyper-parameters are its fields; `fit` puts what it learns into `state`.
 
     Scores are float64 and larger = more outlying.
     """
 
     fits_on: ClassVar[Split | None] = None
-    """The inlier split `fit` looks at; None where there is nothing to fit."""
+    """Inlier split that `fit` reads; None if there is nothing to fit."""
     compares_classes: ClassVar[bool] = False
-    """Does `fit` need images of several classes?"""
+    """True if `fit` needs images of several classes."""
     supervised: ClassVar[bool] = False
-    """Can it learn from outliers too, by `supervise`? Where none are given `fit` must do."""
+    """True if it can also learn from outliers, by `supervise`; without outliers, `fit` must suffice."""
     state: dict[str, Tensor] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it reads: "logits", "features", "head", "members"; of every block "blocks", "means", "grids" or "grams".
+        """Activations that it reads: "logits", "features", "head", "members", "blocks", "means", "grids" or "grams".
 
-        A class that always reads the same sets it instead: `needs: ClassVar[frozenset[str]] = frozenset({"features"})`.
+        A class for which they are constant sets `needs: ClassVar[frozenset[str]] = frozenset({"features"})` instead.
         """
         return frozenset({"logits"})
 
     def check_fit(self, total: int, labeled: bool) -> None:
-        """An error where `fit` cannot work on so many images; called before they pass the network."""
+        """Raise if `fit` cannot work on so many images; called before they pass the network."""
 
     def check_network(self, activations: Activations) -> None:
-        """An error where it cannot read such a network; called with the activations of a few images beforehand."""
+        """Raise if it cannot read such a network; called before the run with the activations of a few images."""
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
-        """Learn from inliers; fitting again forgets the first fit."""
+        """Fit to inliers; a second fit replaces the first."""
         return self
 
     def supervise(self, inliers: Activations, outliers: Activations) -> None:
-        """Learn how to tell outliers from inliers, after `fit`, from what `score` will read of either."""
+        """Learn to tell outliers from inliers, after `fit`, from activations of the kind that `score` gets."""
         raise NotImplementedError(f"{type(self).__name__} must define supervise, or set supervised = False")
 
     @property
@@ -222,54 +222,54 @@ class PostHoc(Component, ABC):
 
     @abstractmethod
     def score(self, activations: Activations) -> Tensor:
-        """Score of every row, [B] float64."""
+        """Return the score of every row, [B] float64."""
 
     def fitted(self, key: str) -> Tensor:
-        """What `fit` learned under this name."""
+        """Return an entry of `state`. Raise `NotFitted` if `fit` has not set it."""
         if key not in self.state:
             raise NotFitted(f"{self.name} is not fitted: call fit on the inliers' {self.fits_on} split first")
         return self.state[key]
 
 
 class Detector(Named):
-    """A detector that reads images. Subclass it, write `score`; write `fit` too if there is something to learn."""
+    """Detector that reads images. Subclasses define `score`, and `fit` if there is something to learn."""
 
     def fit(self, images: ImageSet) -> None:
-        """Learn from inliers; fitting again forgets the first fit.
+        """Fit to inliers; a second fit replaces the first.
 
-        `fit(train, *, val=None, outliers=None, seed=0)` gets what it names: the validation split, the outliers that
-        detectors may learn from, and a seed. A study fits once and keeps the tensors, arrays, modules, numbers and
-        texts that the object holds, or its `state_dict`, for all processes.
+        `fit(train, *, val=None, outliers=None, seed=0)` gets the arguments that it names: the validation split, the
+        outliers that detectors may learn from, and a seed. A study fits once and stores the tensors, arrays, modules,
+        numbers and texts among the object's attributes, or its `state_dict`, for all processes.
         """
 
     def score(self, images: Tensor) -> Tensor:
-        """Score of every image [B, C, H, W] in [0, 1]: [B], larger = more outlying."""
+        """Return the score of every image [B, C, H, W] in [0, 1]: [B], larger = more outlying."""
         raise NotImplementedError(f"{type(self).__name__} must define score(images) -> one score per image")
 
 
 Params = Mapping[str, Tensor]
-"""The random part of a shift by name: of one image, or of a batch along the first dimension."""
+"""Random parameters of a shift by name: of one image, or of a batch along the first dimension."""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Shift(Component, ABC):
-    """A change that keeps an image's meaning: a corruption or an augmentation. Settings are its fields.
+    """Change that keeps an image's meaning: a corruption or an augmentation. Settings are its fields.
 
-    `shift(images, seed)` reads images to the nearest 8-bit value. What it does to an image depends on the seed and
-    on the image's index, and not on the batch the image is in: `apply` must give every image the same bytes in any
-    batch, so it adds up in a fixed order and uses no function whose last bit depends on the place in memory.
+    `shift(images, seed)` rounds its input to 8-bit values. The result for an image depends on the seed and on the
+    image's index, not on its batch: `apply` must return the same bytes for an image in any batch, so it adds up in a
+    fixed order and uses no function whose last bit depends on the memory address.
     """
 
     random: ClassVar[bool] = True
-    """Does it draw? Where it does not, `sample` is not called and `apply` gets no params."""
+    """True if it draws random numbers; if not, `sample` is not called and `apply` gets no params."""
 
     def sample(self, shape: Sequence[int], rng: torch.Generator) -> Params:
-        """All that is random about the shift of one image of this shape (C, H, W)."""
+        """Return all random parameters of the shift of one image of this shape (C, H, W)."""
         raise NotImplementedError(f"{type(self).__name__} must define sample, or set random = False")
 
     @abstractmethod
     def apply(self, images: Tensor, params: Params) -> Tensor:
-        """The shifted images, given what was drawn for each of them; on the device they are on."""
+        """Return the shifted images, on the same device, from the parameters that were drawn for each of them."""
 
     @overload
     def __call__(self, images: ImageSet, seed: int = 0) -> ImageSet: ...
@@ -277,9 +277,9 @@ class Shift(Component, ABC):
     def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Tensor: ...
     @torch.no_grad()
     def __call__(self, images: Any, seed: int = 0, indices: Iterable[int] | None = None) -> Any:
-        """The shifted images [B, C, H, W] as float32; `indices` say which images these are, 0 to B − 1 unless given.
+        """Return the shifted images [B, C, H, W] as float32; `indices` of the images are 0 to B − 1 by default.
 
-        Of an `ImageSet`, a set whose images are shifted when they are asked for.
+        For an `ImageSet`, return a set whose images are shifted on demand.
         """
         if isinstance(images, ImageSet):
             from farout.data.shifted import Shifted
@@ -296,7 +296,7 @@ class Shift(Component, ABC):
         return shifted
 
     def _draw(self, images: Tensor, indices: Sequence[int], seed: int) -> Params:
-        """What is drawn for these images, stacked."""
+        """Return the stacked random parameters of these images."""
         if not self.random:
             return {}
         settings = canonical(self.params)
@@ -305,9 +305,9 @@ class Shift(Component, ABC):
 
     @property
     def label(self) -> str:
-        """The name in tables, with the severity where it has one."""
+        """Name in tables, with the severity if there is one."""
         return f"{self.name} {self.params['severity']}" if "severity" in self.params else self.name
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the shifted images, apart from the images, their indices and the seed."""
+        """Return everything that the shifted images depend on, apart from the images, their indices and the seed."""
         return {"name": self.name, "version": self.version, **self.params, **own_identity(self)}

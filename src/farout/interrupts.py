@@ -13,7 +13,7 @@ _trusted = False
 """True while our handler is installed, so that a KeyboardInterrupt without a received signal is not the user's."""
 _deferring = False
 _deferred = False
-"""Is a signal waiting for the end of `deferred`?"""
+"""True while a signal waits for the end of `deferred`."""
 
 
 class Stop(BaseException):

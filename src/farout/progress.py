@@ -1,7 +1,7 @@
-"""Progress reporting: the event type, the listener interface, and who shows it.
+"""Progress reporting: the event type, the listener interface, and the display.
 
-Work reports events to a listener. `shown` puts one into effect that draws a bar on a terminal, writes a line every
-30 seconds elsewhere, or does nothing when quiet; `task` and `track` report to it from anywhere below.
+Work reports events to a listener. `shown` installs one that draws a bar on a terminal, writes a line every 30 seconds
+elsewhere, or does nothing if quiet; `task` and `track` report to the installed listener from any depth of calls.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Clock = Callable[[], float]
 LINE_SECONDS = 30.0
 """Seconds between two lines in a log file."""
 PATIENCE = 2.0
-"""Seconds before the bar of a single task appears: short work shows nothing."""
+"""Seconds before the bar of a single task appears, so that short work shows nothing."""
 BYTES = "bytes"
 
 
 class Event(NamedTuple):
-    """Progress event: work that is done, work that is to come, and what is under way."""
+    """Progress event: units of work done and added, and the title of the current work."""
 
     title: str
     done: int = 0
     """Units of work done since the last event."""
     total: int = 0
-    """Units of work that are to come in addition."""
+    """Units of work added to the total."""
     unit: str = "images"
 
 
 Listener = Callable[[Event], None]
 Progress = Callable[[int], None]
-"""Counts the work of one task: called with the number of units done since the last call."""
+"""Function that counts the work of one task: called with the number of units done since the last call."""
 
 _in_effect: list[Listener] = []
-"""Listeners that work reports to, the latest last."""
+"""Stack of installed listeners; events go to the last one."""
 
 
 def silent(event: Event) -> None:
@@ -52,13 +52,13 @@ def silent(event: Event) -> None:
 
 
 def current() -> Listener:
-    """Return the listener in effect; one that ignores all events where there is none."""
+    """Return the installed listener; `silent` if there is none."""
     return _in_effect[-1] if _in_effect else silent
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[Listener]:
-    """Report to this listener while the block lasts."""
+    """Install a listener for the duration of the block."""
     _in_effect.append(listener)
     try:
         yield listener
@@ -68,7 +68,7 @@ def listening(listener: Listener) -> Iterator[Listener]:
 
 @contextmanager
 def shown(quiet: bool = False, patience: float = 0) -> Iterator[Listener]:
-    """Show progress and messages on stderr while the block lasts; where something listens already, report to that.
+    """Show progress and messages on stderr during the block; if a listener is installed already, use that one.
 
     quiet: show messages only. patience: seconds before a bar appears.
     """
@@ -89,17 +89,17 @@ def shown(quiet: bool = False, patience: float = 0) -> Iterator[Listener]:
 
 @contextmanager
 def task(title: str, total: int, unit: str = "images", listener: Listener | None = None) -> Iterator[Progress]:
-    """Report one piece of work, to the listener in effect if none is given; show it where there is none.
+    """Report one task to `listener`, by default the installed one, or show it if none is installed.
 
-    total: 0 where it is not known. Yields the function that counts what is done.
+    total: 0 if unknown. Yields the function that counts the units done.
     """
-    with nullcontext(listener) if listener else shown(patience=PATIENCE) as told:
-        told(Event(title, total=total, unit=unit))
-        yield lambda done: told(Event(title, done, unit=unit))
+    with nullcontext(listener) if listener else shown(patience=PATIENCE) as report:
+        report(Event(title, total=total, unit=unit))
+        yield lambda done: report(Event(title, done, unit=unit))
 
 
 def track(items: Iterable[T], total: int | None, title: str, unit: str) -> Iterator[T]:
-    """Yield the items, and report each one that was worked on."""
+    """Yield the items, and report each as done when the next one is requested."""
     with task(title, total or 0, unit) as count:
         for item in items:
             yield item
@@ -107,7 +107,7 @@ def track(items: Iterable[T], total: int | None, title: str, unit: str) -> Itera
 
 
 class Bar:
-    """Listener that draws progress bars on a terminal: one per unit, with the work under way in front."""
+    """Listener that draws progress bars on a terminal: one per unit, with the title of the current work."""
 
     def __init__(self, bars: Bars, patience: float = 0, clock: Clock = time.monotonic) -> None:
         self._rows: dict[str, TaskID] = {}
@@ -131,7 +131,7 @@ class Bar:
 
         try:
             self._bars.start()
-        except LiveError:  # the user's own bar is up already
+        except LiveError:  # a live display of the user's is active
             self._bars.disable, self._due = True, float("inf")
 
     def close(self) -> None:
@@ -141,43 +141,43 @@ class Bar:
 
 
 class Lines:
-    """Listener that sums up what it heard in a line for a log file: done, total, time left and the work under way."""
+    """Listener that summarizes events in a line for a log file: done, total, time left and the current work."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock, self._began = clock, clock()
         self._done, self._total, self._latest = dict[str, int](), dict[str, int](), Event("getting ready")
 
     def __call__(self, event: Event) -> None:
-        """Count what the event reports."""
+        """Count the units of the event."""
         self._done[event.unit] = self._done.get(event.unit, 0) + event.done
         self._total[event.unit] = self._total.get(event.unit, 0) + event.total
         self._latest = event
 
     def line(self) -> str:
-        """Return the line as of now."""
+        """Return the current line."""
         title, unit, seconds = self._latest.title, self._latest.unit, self._clock() - self._began
         done, total = self._done.get(unit, 0), self._total.get(unit, 0)
-        left = f", about {_clock(seconds * (total - done) / done)} left" if 0 < done < total else ""
-        return f"{done:,} of {f'{total:,}' if total else '?'} {unit} after {_clock(seconds)}{left}: {title}"
+        left = f", about {_format_time(seconds * (total - done) / done)} left" if 0 < done < total else ""
+        return f"{done:,} of {f'{total:,}' if total else '?'} {unit} after {_format_time(seconds)}{left}: {title}"
 
 
-def _clock(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 class _Messages(logging.Handler):
-    """Prints log messages above the bar."""
+    """Log handler that prints messages above the bar."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        _say(self._console, f"note: {record.getMessage()}")
+        _print(self._console, f"note: {record.getMessage()}")
 
 
-def _say(console: Console, text: str) -> None:
+def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -193,7 +193,7 @@ def _display(console: Console, quiet: bool, patience: float) -> Iterator[Listene
             bar.close()
     else:
         lines, over = Lines(), threading.Event()
-        repeat = threading.Thread(target=_repeat, args=(lambda: _say(console, lines.line()), over.wait), daemon=True)
+        repeat = threading.Thread(target=_repeat, args=(lambda: _print(console, lines.line()), over.wait), daemon=True)
         repeat.start()
         try:
             yield lines
@@ -203,7 +203,7 @@ def _display(console: Console, quiet: bool, patience: float) -> Iterator[Listene
 
 
 def _repeat(act: Callable[[], None], wait: Callable[[float], bool]) -> None:
-    """Act every `LINE_SECONDS`, also while one piece of work takes longer, until `wait` says that it is over."""
+    """Call `act` every `LINE_SECONDS`, independent of events, until `wait` returns True."""
     while not wait(LINE_SECONDS):
         act()
 

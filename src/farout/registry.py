@@ -1,6 +1,6 @@
-"""Registries: names -> classes and functions. One per kind of thing; `register` adds the user's own.
+"""Registries: names -> classes and functions, one registry per kind; `register` adds the user's own.
 
-Registries enter the table `REGISTRIES` themselves when their family is imported; `registry_of` imports it.
+A registry is listed in `REGISTRIES` once its package is imported; `registry_of` imports it.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ _HOMES: dict[str, str] = {
     "generator": "generators", "dataset": "data", "network": "networks", "protocol": "protocols",
     "engine": "study.engines.run", "adapter": "adapters",
 }  # fmt: skip
-"""Modules that bring the registry of a kind with all that farout ships."""
+"""Modules whose import fills the registry of a kind with everything that farout provides."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 REGISTRIES: dict[str, Registry[Any]] = {}
-"""By kind, the registries of the families that have been imported."""
+"""By kind, the registries of the packages that have been imported."""
 
 
 class UnknownName(KeyError, ValueError):
-    """A name that no registry knows; the message offers the nearest one."""
+    """Name that is not registered; the message suggests the nearest one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str, str] = _NONE) -> UnknownName:
-    """Return the error for an unknown name: what was got, the nearest known name, all known names.
+    """Return the error for an unknown name, with the nearest known name and all known names.
 
-    aliases: other names of the field for known names.
+    aliases: alias -> known name.
     """
     known = sorted(known)
     alias = aliases.get(str(name).lower().replace("-", "_").replace(" ", "_"))
-    begun = [one for one in known if len(str(name)) > 1 and one.startswith(str(name))]
-    called = [alias] if alias in known else begun
-    nearest = called or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    completions = [one for one in known if len(str(name)) > 1 and one.startswith(str(name))]
+    candidates = [alias] if alias in known else completions
+    nearest = candidates or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
 
 
 class Registry(Generic[T]):
-    """The things of one kind by name: classes or functions that make them.
+    """Classes and factory functions of one kind, by name.
 
-    base: the class, or classes, that classes of this kind derive.
-    aliases: other names of the field; an error suggests the name that we use, and no alias is accepted.
-    title: the kind as errors call it. check: raises an error for what cannot be registered.
+    base: the class or classes from which classes of this kind must derive.
+    aliases: other common names; an error suggests the registered name, and no alias is accepted.
+    title: name of the kind in errors. check: function that raises for a class or function that cannot be registered.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Registry(Generic[T]):
         REGISTRIES[kind] = self
 
     def add(self, maker: M, name: str | None = None) -> M:
-        """Make a class or function known, by default under the class's `name`, else under that of class or function."""
+        """Register a class or function, by default under the class's `name` or the name of the function."""
         self._check_base(maker)
         if self._check:
             self._check(maker)
-        name = _named(maker, name)
+        name = _choose_name(maker, name)
         known = self._makers.get(name)
-        if known is not None and _place(known) != _place(maker):
+        if known is not None and _location(known) != _location(maker):
             raise ValueError(f"{self.title} name {name!r} is taken by {known.__qualname__}; choose another name")
         self._makers[name] = maker
         return maker
@@ -92,10 +92,10 @@ class Registry(Generic[T]):
     def _check_base(self, maker: object) -> None:
         if isinstance(maker, type) and not issubclass(maker, self.bases):
             bases = " or ".join(base.__name__ for base in self.bases)
-            raise TypeError(f"a {self.title} derives {bases}, got the class {maker!r}")
+            raise TypeError(f"a {self.title} must derive from {bases}, got the class {maker!r}")
 
     def register(self, name: str) -> Callable[[M], M]:
-        """Decorator: make a class or function known under this name."""
+        """Return a decorator that registers a class or function under this name."""
         return lambda maker: self.add(maker, name)
 
     def __getitem__(self, name: str) -> Callable[..., T]:
@@ -112,11 +112,11 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def names(self) -> list[str]:
-        """Return all known names, sorted."""
+        """Return all registered names, sorted."""
         return sorted(self._makers)
 
     def create(self, name: str, /, **params: Any) -> T:
-        """Make `name` with these parameters; an unknown parameter is answered like an unknown name."""
+        """Create the object registered as `name` with these parameters. Raise for unknown or missing parameters."""
         maker = self[name]
         known = inspect.signature(maker).parameters
         takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
@@ -125,24 +125,26 @@ class Registry(Generic[T]):
                 raise unknown(f"parameter of {self.title} {name!r}:", key, known)
         missing = [key for key, p in known.items() if _required(p) and key not in params]
         if missing:
-            raise TypeError(f"{self.title} {name!r} cannot be had by its name alone: give {', '.join(missing)} too")
+            raise TypeError(f"{self.title} {name!r} needs more parameters: give {', '.join(missing)} too")
         try:
             return maker(**params)
         except (TypeError, AttributeError, OverflowError) as error:
             values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
-            raise TypeError(f"{self.title} {name!r} cannot be had with {values or 'its defaults'}: {error}") from error
+            raise TypeError(
+                f"{self.title} {name!r} cannot be created with {values or 'its defaults'}: {error}"
+            ) from error
 
 
-def _named(maker: Any, name: str | None) -> str:
-    """Return the name to know a maker by; a class that has a `name` of its own takes over the given one."""
+def _choose_name(maker: Any, name: str | None) -> str:
+    """Return the name to register under; an explicit one also replaces the `name` attribute of a class."""
     own = getattr(maker, "name", None) if isinstance(maker, type) else None
     if name is not None and isinstance(own, str):
         maker.name = name
     return name or (own if isinstance(own, str) else str(maker.__name__))
 
 
-def _place(maker: Callable[..., Any]) -> tuple[str, str]:
-    """Return the place where a class or function is defined: the same file imported again defines the same."""
+def _location(maker: Callable[..., Any]) -> tuple[str, str]:
+    """Return the file and name of a class or function, which are the same if its file is imported again."""
     module = sys.modules.get(maker.__module__)
     return str(getattr(module, "__file__", None) or maker.__module__), maker.__qualname__
 
@@ -157,7 +159,7 @@ def register(thing: M, /) -> M: ...
 @overload
 def register(*, kind: Kind | None = None, name: str | None = None) -> Callable[[M], M]: ...
 def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None = None) -> Any:
-    """Decorator: make a class or function known by name, for studies, `farout list` and the command line.
+    """Register a class or function by name, for studies, `farout list` and the command line (decorator).
 
     >>> @farout.register
     ... class Mine(farout.PostHoc): ...
@@ -166,12 +168,11 @@ def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None
 
     The kind of a class follows from its base: `Detector`, `PostHoc`, `Shift`, `Attack`, `Variation`, `ImageSet`,
     `farout.search.Search`, `farout.generators.Generator`, `farout.protocols.Protocol`, `nn.Module` (a network), or
-    `farout.study.engines.executor.Executor`. A function needs `kind`; it is called with the parameters that a study
-    gives.
+    `farout.study.engines.executor.Executor`. A function needs `kind`; it is called with the parameters of the study.
     kind: "detector", "shift", "attack", "variation", "search", "generator", "dataset", "network", "protocol" or
-        "engine". A network's maker gets those of classes, side and channels that it names, and returns an `nn.Module`
-        from normalized images to logits, or a `farout.Network`; a data set's maker gets split, and returns an
-        `ImageSet`; an engine gets its `Context`.
+        "engine". A network's function gets those of the arguments classes, side and channels that it names, and
+        returns an `nn.Module` from normalized images to logits, or a `farout.Network`; a data set's function gets
+        split, and returns an `ImageSet`; an engine gets its `Context`.
     name: by default the class's `name`, else the name of the class or function.
     """
     if thing is None:
@@ -180,28 +181,30 @@ def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None
 
 
 def registry_of(kind: str) -> Registry[Any]:
-    """Return the registry of a kind, with all that farout ships."""
+    """Return the registry of a kind, with everything that farout provides."""
     if kind not in KINDS:
-        raise unknown("kind of thing to register:", kind, KINDS)
+        raise unknown("kind of component:", kind, KINDS)
     importlib.import_module(f"farout.{_HOMES[kind]}")
     return REGISTRIES[kind]
 
 
 def _registry_for(thing: object) -> Registry[Any]:
-    """Return the registry whose base a class derives; families are imported until there is one.
+    """Return the registry whose base a class derives from, importing packages until one matches.
 
-    A network comes last: a detector, or anything else, may be an `nn.Module` too.
+    The registry of networks comes last, since a detector or any other component may be an `nn.Module` too.
     """
     loaded = (REGISTRIES[kind] for kind in KINDS if kind in REGISTRIES and kind != "network")
     for registry in itertools.chain(loaded, map(registry_of, KINDS)) if isinstance(thing, type) else ():
         if issubclass(thing, registry.bases):  # type: ignore[arg-type]
             return registry
     if inspect.isfunction(thing):
-        raise TypeError(f"say what {thing.__name__} makes: @farout.register(kind=…), one of {', '.join(KINDS)}")
+        raise TypeError(
+            f"the kind of the function {thing.__name__} is missing: @farout.register(kind=…), one of {', '.join(KINDS)}"
+        )
     raise TypeError(
-        "expected a class that derives farout.Detector, farout.PostHoc, farout.Shift, farout.Attack, farout.Variation, "
-        "farout.ImageSet, farout.search.Search, farout.generators.Generator, farout.protocols.Protocol, an Executor or "
-        f"nn.Module, got {thing!r}"
+        "expected a class that derives from farout.Detector, farout.PostHoc, farout.Shift, farout.Attack, "
+        "farout.Variation, farout.ImageSet, farout.search.Search, farout.generators.Generator, "
+        f"farout.protocols.Protocol, an Executor or nn.Module, got {thing!r}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Scores of detectors: their type, and checks of what a detector returned."""
+"""Scores of detectors: their type, and checks of the values that a detector returns."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Scores = dict[str, NDArray[np.float64]]
 
 
 class NonFiniteScores(ValueError):
-    """A detector gave NaN or infinity."""
+    """A detector returned NaN or infinite scores."""
 
 
 def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
-    """A detector's answer as float64 [expected]; an error that names it where the answer is no such thing.
+    """Return a detector's scores as float64 [expected]. Raise an error that names the detector for anything else.
 
-    by: the detector or function that gave it; of a user's, the error names the line.
+    by: the detector or function that returned them; for a user's, the error names its line.
     """
     if isinstance(scores, Tensor):
         scores = scores.detach().cpu()
@@ -29,20 +29,20 @@ def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[n
     array = np.asarray(scores)
     if array.shape != (expected,):
         raise ValueError(
-            f"{who}{_score_of(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
+            f"{who}{_location(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
         )
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TypeError(f"{who}{_score_of(by)} returned {array.dtype} scores, expected real numbers")
+        raise TypeError(f"{who}{_location(by)} returned {array.dtype} scores, expected real numbers")
     return np.asarray(array, dtype=np.float64)
 
 
-def _score_of(by: Any) -> str:
-    """Return the place of the user's code that scored."""
+def _location(by: Any) -> str:
+    """Return the location of the user's code that scored."""
     return defined_at(by, "score" if hasattr(type(by), "score") else "")
 
 
 def finite(scores: Scores, stress: str) -> Scores:
-    """The scores, or an error that names the detector, the images and the count of NaN and infinite ones."""
+    """Return the scores. Raise an error with the detector, the images and the number of NaN and infinite scores."""
     for name, values in scores.items():
         nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
         if nan or infinite:

@@ -1,4 +1,4 @@
-"""Batches: chunks of work, checked indices, checked images, devices."""
+"""Batches: chunks, validation of indices and images, devices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CHUNK = 64
 
 
 def chunks(total: int, size: int = CHUNK) -> Iterator[slice]:
-    """The consecutive slices of at most `size` that cover `range(total)`."""
+    """Return the consecutive slices of at most `size` that cover `range(total)`."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def parts(rows: Tensor, size: int) -> Sequence[Tensor]:
-    """The rows, at most `size` at a time; what fits is not split, so that a trace of it holds for any batch."""
+    """Return the rows in parts of at most `size`; up to `size` rows are not split, so that a trace has no split."""
     return (rows,) if len(rows) <= size else rows.split(size)
 
 
-def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
-    """Indices as an int64 array, checked to lie in `range(total)`."""
+def as_indices(indices: ArrayLike, total: int) -> NDArray[np.int64]:
+    """Return indices as an int64 array. Raise if they are not integers in `range(total)`."""
     array = np.asarray(indices)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"indices must be integers, got {array.dtype}")
@@ -38,7 +38,7 @@ def places(indices: ArrayLike, total: int) -> NDArray[np.int64]:
 
 
 def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
-    """A batch as float32 [B, C, H, W] in [0, 1] on `device`; a clear error for anything else."""
+    """Return a batch as float32 [B, C, H, W] in [0, 1] on `device`. Raise for anything else."""
     if isinstance(images, str):
         raise TypeError(f"expected images [B, C, H, W], got {images!r}; farout.load reads sets by name or path")
     try:
@@ -60,16 +60,16 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
 
 
 def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
-    """An error where data of this shape and type are no float images [B, C, H, W]."""
+    """Raise if data of this shape and type are not float images [B, C, H, W]."""
     if len(shape) != 4 or shape[1] not in (1, 3):
-        last = "; channels come first: .permute(0, 3, 1, 2)" if len(shape) == 4 and shape[3] in (1, 3) else ""
-        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{last}")
+        hint = "; channels come first: .permute(0, 3, 1, 2)" if len(shape) == 4 and shape[3] in (1, 3) else ""
+        raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{hint}")
     if not floating:
         raise TypeError(f"expected float images in [0, 1], got {dtype}; divide 8-bit images by 255")
 
 
 def as_device(device: str | torch.device) -> torch.device:
-    """Where tensors can be made; an error where they cannot."""
+    """Return the device. Raise if tensors cannot be created on it."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:

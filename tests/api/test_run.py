@@ -187,7 +187,7 @@ def test_scores_that_are_no_numbers(study: Path, tmp_path: Path, monkeypatch: py
     path = change(study, detectors=["silly"], inliers={"test": {"name": "toy", "limit": 80}})
     result = farout.run(path, tmp_path / "out")
     assert "NonFiniteScores: silly gave 4 NaN and 0 infinite scores among 80 on toy" in repr(result)
-    with pytest.raises(ValueError, match="there is no table, for want of results: study") as caught:
+    with pytest.raises(ValueError, match="there is no table, because there are no results: study") as caught:
         result.table()
     assert "silly gave 4 NaN and 0 infinite scores among 70 on noise" in str(caught.value)
 

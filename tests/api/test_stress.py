@@ -325,7 +325,7 @@ def test_a_bad_answer_is_a_failure_that_everybody_sees(answer: str, said: str) -
     assert f"  Bad: {said}\n" in re.sub(place, "", f"{result!r}\n")
     assert "2 of 2 results are missing, 2 of them failed:" in repr(result)
     assert html.escape(said).replace("&#x27;", "&#39;") in re.sub(place, "", render(result.document))
-    with pytest.raises(ValueError, match="there is no table, for want of results"):
+    with pytest.raises(ValueError, match="there is no table, because there are no results"):
         result.table()
 
 
@@ -375,7 +375,7 @@ def test_a_detector_that_cannot_be_told_apart_is_not_reused(tmp_path: Path) -> N
             self.function = lambda scores: scores
 
     for calls in (1, 2):
-        with pytest.warns(UserWarning, match="Opaque: what this detector is cannot be told .* are not reused"):
+        with pytest.warns(UserWarning, match="Opaque: this detector cannot be identified .* are not reused"):
             stress(Opaque(), INLIERS, FAR, out=tmp_path)
         assert sum(seen) == calls * 130
 

@@ -97,7 +97,7 @@ def test_all_missing_downloads_are_named_at_once(command: Any, tmp_path: Path) -
     write(tmp_path, inliers="cifar10", outliers=["mnist", "svhn", {"name": "celeba", "options": {"side": 32}}])
     code, out, err = command("plan", "study.yaml")
     assert (code, out) == (2, "")
-    assert err.startswith("error: 6 files are missing, and a plan downloads nothing:\n")
+    assert err.startswith("error: 6 files are missing, and `farout plan` downloads nothing:\n")
     for key in (
         "cifar10/cifar-10-binary.tar.gz", "mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz",
         "svhn/test_32x32.mat", "celeba/list_eval_partition.txt", "celeba/img_align_celeba.zip",
@@ -112,4 +112,6 @@ def test_a_file_with_another_checksum_is_missing_too(command: Any, tmp_path: Pat
     write(tmp_path, outliers=["svhn"], networks=[{"name": "lenet", "weights": str(lenet_weights(tmp_path))}])
     code, _, err = command("plan", "study.yaml")
     assert code == 2
-    assert err.startswith("error: 1 file is missing, and a plan downloads nothing:\n  svhn/test_32x32.mat from http")
+    assert err.startswith(
+        "error: 1 file is missing, and `farout plan` downloads nothing:\n  svhn/test_32x32.mat from http"
+    )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from farout.files import hidden, is_hidden, remove_hidden, whole
-from farout.files.owners import Owner, gone
+from farout.files import atomic_file, is_temporary, remove_temporaries, temporary_path
+from farout.files.owners import Owner, owner_ended
 
 ELSEWHERE = "0" * 16
 
@@ -55,36 +55,36 @@ def test_other_words_name_no_process(words: str) -> None:
 def test_who_cannot_be_asked_is_gone_after_a_while(tmp_path: Path, owner: Owner | None) -> None:
     path = tmp_path / "note"
     path.touch()
-    assert not gone(path, owner, patience=60)
+    assert not owner_ended(path, owner, patience=60)
     os.utime(path, (time.time() - 100,) * 2)
-    assert gone(path, owner, patience=60)
-    assert not gone(path, owner, patience=60, now=time.time() - 90)
-    assert not gone(path, Owner.current(), patience=60), "a living process may take its time"
+    assert owner_ended(path, owner, patience=60)
+    assert not owner_ended(path, owner, patience=60, now=time.time() - 90)
+    assert not owner_ended(path, Owner.current(), patience=60), "a living process may take its time"
     path.unlink()
-    assert gone(path, owner, patience=60)
+    assert owner_ended(path, owner, patience=60)
 
 
 def test_only_temporaries_whose_writers_are_gone_are_removed(tmp_path: Path) -> None:
-    mine, dead, remote, old, without = (hidden(tmp_path / name) for name in "abcde")
+    mine, dead, remote, old, without = (temporary_path(tmp_path / name) for name in "abcde")
     me = str(Owner.current())
     dead = dead.with_name(dead.name.replace(me, str(ended())))
     remote, old = (path.with_name(path.name.replace(me, f"{ELSEWHERE}_12_34")) for path in (remote, old))
     without = tmp_path / f".e-{'0' * 32}"
     for path in (mine, dead, remote, old, without):
-        assert is_hidden(path)
+        assert is_temporary(path)
         path.touch()
     os.utime(old, (time.time() - 25 * 3600,) * 2)
-    remove_hidden(tmp_path)
+    remove_temporaries(tmp_path)
     assert set(tmp_path.iterdir()) == {mine, remote, without}
     os.utime(without, (time.time() - 25 * 3600,) * 2)
-    remove_hidden(tmp_path)
+    remove_temporaries(tmp_path)
     assert set(tmp_path.iterdir()) == {mine, remote}
-    remove_hidden(tmp_path, locked=True)
+    remove_temporaries(tmp_path, locked=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_temporary_tells_its_writer(tmp_path: Path) -> None:
-    with whole(tmp_path / "file") as temporary:
+    with atomic_file(tmp_path / "file") as temporary:
         assert f"-{Owner.current()}-" in temporary.name
         temporary.write_text("x")
     assert (tmp_path / "file").read_text() == "x"

@@ -108,7 +108,7 @@ BOMBS: dict[str, tuple[Callable[[Path], Callable[[], object]], str]] = {
     "a million members": (lambda at: study(at, STUDY + TRAIN % 1_000_000), "members: .*less than or equal to 100"),
     "5,000 seeds": (lambda at: study(at, STUDY + f"seeds: {list(range(5000))}"), "seeds: .*at most 1000 items"),
     "5,000 outlier sets": (lambda at: study(at, STUDY + f"outliers: [{'noise, ' * 5000}]"), "outliers: .*at most 1000"),
-    "a study without end": (lambda at: lambda: StudySpec.read("/dev/zero"), "no regular file"),
+    "a study without end": (lambda at: lambda: StudySpec.read("/dev/zero"), "not a regular file"),
     "label 4294967295": (
         lambda at: arrays(at, [0, 1, 2, 4294967295]),
         "4294967295 would need 4,294,967,296 classes, the limit is 100,000",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from farout import ImageSet
 from farout.networks import create, save_weights
-from farout.study.cells.cell import Cell, Entry, Work, reason
-from farout.study.records import read_proven, write_proven
+from farout.study.cells.cell import Cell, Entry, Work, error_line
+from farout.study.records import read_verified_json, write_verified_json
 from farout.study.results import PLAN, Results, write_plan
 from farout.study.sources.images import LiveImages
 from farout.study.spec import Budget, ProtocolSpec
@@ -79,13 +79,13 @@ def write_run(
 def rewrite_plan(root: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Path:
     """Change the content of a stored plan, and its checksum with it; return the file's path."""
     path = root / PLAN
-    write_proven(path, change(read_proven(path)))
+    write_verified_json(path, change(read_verified_json(path)))
     return path
 
 
 def _put(store: Store, cell: str, outcome: Outcome, attributes: Callable[[int], Mapping[str, NDArray[Any]]]) -> None:
     if isinstance(outcome, str):
-        store.fail(cell, {"traceback": outcome, "reason": reason(outcome)})
+        store.fail(cell, {"traceback": outcome, "reason": error_line(outcome)})
     elif outcome is not None:
         columns = {f"attribute:{key}": values for key, values in attributes(len(outcome)).items()}
         table = score_table({"index": np.arange(len(outcome)), "score": outcome, **columns})

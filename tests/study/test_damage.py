@@ -76,7 +76,7 @@ def test_one_changed_byte_is_found(store: Store, name: str, place: int) -> None:
     assert (store.has("cell"), store.damaged("cell")) == (True, None)
     flip(path := store.path("cell") / name, place)
     assert not store.has("cell")
-    assert store.damaged("cell") == f"{path} is damaged (its checksum is another one)"
+    assert store.damaged("cell") == f"{path} is damaged (its checksum does not match)"
     for read in (lambda: store.scores("cell"), lambda: store.arrays("cell", "found.safetensors")):
         with pytest.raises(Damaged, match=name):
             read()
@@ -89,18 +89,18 @@ def test_a_changed_figure_in_the_record_is_found(store: Store) -> None:
     path = store.path("cell") / "record.json"
     path.write_text(path.read_text().replace("0.912", "0.992"))
     assert not store.has("cell")
-    assert store.damaged("cell") == f"{path} is damaged (its checksum is another one)"
+    assert store.damaged("cell") == f"{path} is damaged (its checksum does not match)"
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         ("", "Expecting value"),
-        ("[]", "no checksums"),
-        ("3", "no checksums"),
-        ('{"files": []}', "no checksums"),
-        ('{"files": {"scores.parquet": 120}}', "no checksums, as files of older versions"),
-        ('{"files": {}, "sha256": "0"}', "its checksum is another one"),
+        ("[]", "no checksum"),
+        ("3", "no checksum"),
+        ('{"files": []}', "no checksum"),
+        ('{"files": {"scores.parquet": 120}}', "no checksum; files of older versions have none"),
+        ('{"files": {}, "sha256": "0"}', "its checksum does not match"),
         ("[" * 100_000, "recursion"),
     ],
 )
@@ -122,7 +122,7 @@ def test_odd_records_count_as_missing(store: Store, content: str, why: str) -> N
 )
 def test_records_of_other_forms_count_as_missing(store: Store, facts: dict[str, object], why: str) -> None:
     put(store)
-    records.write_proven(store.path("cell") / "record.json", facts)
+    records.write_verified_json(store.path("cell") / "record.json", facts)
     assert not store.has("cell")
     assert why in str(store.damaged("cell"))
 
@@ -141,7 +141,7 @@ def test_a_pipe_in_a_record_is_refused_and_not_waited_for(store: Store) -> None:
     put(store)
     (store.path("cell") / "scores.parquet").unlink()
     os.mkfifo(store.path("cell") / "scores.parquet")
-    with pytest.raises(OSError, match=r"scores\.parquet is no regular file"):
+    with pytest.raises(OSError, match=r"scores\.parquet is not a regular file"):
         store.has("cell")
 
 

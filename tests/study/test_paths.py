@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import farout
 from farout import registry
-from farout.study.paths import path_parameters, resolved
+from farout.study.paths import path_parameters, resolve_paths
 from farout.study.spec import StudySpec
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def test_a_parameter_is_a_path_by_its_annotation() -> None:
 def test_paths_are_made_absolute_and_all_else_is_left_alone(tmp_path: Path) -> None:
     given = {"file": "a/b", "either": None, "several": ["c", "/d"], "name": "e", "plain": 3}
     expected = {"file": f"{tmp_path}/a/b", "several": [f"{tmp_path}/c", "/d"]}
-    assert resolved(given, [takes], tmp_path) == {**given, **expected}
-    assert resolved({"file": "x.py:y"}, [takes], tmp_path) == {"file": f"{tmp_path}/x.py:y"}
+    assert resolve_paths(given, [takes], tmp_path) == {**given, **expected}
+    assert resolve_paths({"file": "x.py:y"}, [takes], tmp_path) == {"file": f"{tmp_path}/x.py:y"}
 
 
 def test_paths_of_ones_own_components_start_from_the_studys_folder(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from farout.detectors import MSP
 from farout.search import SEARCHES
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.fit import FitCell
-from farout.study.cells.fit_perturbed import LookCell
+from farout.study.cells.fit_perturbed import PerturbedFitCell
 from farout.study.cells.predict import PredictCell
 from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import SearchCell
@@ -35,8 +35,8 @@ from farout.study.sources.images import (
     NamedImages,
     RepeatedImages,
     ShiftedImages,
-    SomeImages,
     SoundImages,
+    SubsetImages,
     UncorruptedImages,
 )
 from farout.study.sources.networks import StoredNetwork
@@ -64,7 +64,7 @@ def msp(folder: Path) -> PostHocSubject:
     return PostHocSubject("msp", FitCell(network(folder), MSP(), None, None))
 
 
-def searched(folder: Path, images: NamedImages | SomeImages, chains: int) -> SearchCell:
+def searched(folder: Path, images: NamedImages | SubsetImages, chains: int) -> SearchCell:
     subject = msp(folder)
     return SearchCell(
         subject, VARIATIONS.create("affine"), images, chains, SEARCHES.create("random"), 2, 0, ScoreCell(subject, TOY)
@@ -73,7 +73,7 @@ def searched(folder: Path, images: NamedImages | SomeImages, chains: int) -> Sea
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_balanced_subset_of_corrupted_attacked_images_is_an_ordinary_source(tmp_path: Path, workers: int) -> None:
-    source = BalancedImages(ShiftedImages(SomeImages(attacked(tmp_path), 100), FOG, 3), 70)
+    source = BalancedImages(ShiftedImages(SubsetImages(attacked(tmp_path), 100), FOG, 3), 70)
     cell = ScoreCell(msp(tmp_path), source)
     assert source.about.total == 70
     assert source.portable
@@ -100,7 +100,7 @@ def test_a_balanced_subset_of_corrupted_attacked_images_is_an_ordinary_source(tm
 def test_a_plan_knows_images_that_cells_are_yet_to_make(tmp_path: Path) -> None:
     """Preview and opened set agree in all but the pixels, whatever is stacked on them."""
     of_attacked, store = attacked(tmp_path), Store(tmp_path / "run").open()
-    found = FoundImages(searched(tmp_path, SomeImages(TOY, 20), 20), (3, 32, 32))
+    found = FoundImages(searched(tmp_path, SubsetImages(TOY, 20), 20), (3, 32, 32))
     stacks = [
         ClassImages(of_attacked, 2),
         CutImages(of_attacked, validation=True),
@@ -111,7 +111,7 @@ def test_a_plan_knows_images_that_cells_are_yet_to_make(tmp_path: Path) -> None:
     before = [(stack.about, stack.preview()) for stack in stacks]
     for stack, (_, preview) in zip(stacks, before, strict=True):
         assert of_attacked.attack in stack.requires or found.search in stack.requires
-        with pytest.raises(NotComputed, match="only once the run has made them"):
+        with pytest.raises(NotComputed, match="the run has not computed these images yet"):
             preview.batch([0])
     assert not engine.run([need for stack in stacks for need in stack.requires], store).failed
     for stack, (about, preview) in zip(stacks, before, strict=True):
@@ -123,15 +123,15 @@ def test_a_plan_knows_images_that_cells_are_yet_to_make(tmp_path: Path) -> None:
 
 
 def test_selecting_by_what_nobody_knows_is_a_clear_error(tmp_path: Path) -> None:
-    found = FoundImages(searched(tmp_path, SomeImages(TOY, 20), 20), (3, 32, 32))
-    with pytest.raises(ValueError, match="have no labels to choose one class by"):
+    found = FoundImages(searched(tmp_path, SubsetImages(TOY, 20), 20), (3, 32, 32))
+    with pytest.raises(ValueError, match="have no labels, so one class cannot be selected"):
         ClassImages(found, 0).about  # noqa: B018
 
 
 def test_an_attack_on_attacked_images_waits_for_the_first(tmp_path: Path) -> None:
     first = attacked(tmp_path)
     second = AttackedImages(
-        AttackCell(ATTACKS.create("pgd", steps=1), SomeImages(first, 30), network(tmp_path), None, 0)
+        AttackCell(ATTACKS.create("pgd", steps=1), SubsetImages(first, 30), network(tmp_path), None, 0)
     )
     store = Store(tmp_path / "run").open()
     assert second.requires == (first.attack, second.attack)
@@ -144,7 +144,7 @@ def test_what_is_trained_or_fitted_on_images_requires_the_cells_that_make_them(t
     images, plain = FirstImages(attacked(tmp_path), 50), network(tmp_path)
     fit = FitCell(plain, farout.detectors.KNN(k=3), images, TOY)
     trained = TrainCell(NetworkSpec(name="lenet", train={"epochs": 1}), "lenet", 0, TOY, images)  # type: ignore[arg-type]
-    for cell in (fit, LookCell(plain, MSP(), TOY, TOY, fit, images), trained):
+    for cell in (fit, PerturbedFitCell(plain, MSP(), TOY, TOY, fit, images), trained):
         assert images.requires[0] in cell.requires
     assert FitCell(plain, MSP(), images, None).requires == ()
 

@@ -26,7 +26,7 @@ def read(folder: Path, content: dict[str, Any] | str, file: str = "study.yaml") 
 
 
 def complaint(folder: Path, content: dict[str, Any] | str, file: str = "study.yaml") -> str:
-    """What is said of a study that is not right, as one line."""
+    """Error message of a study that is not valid, as one line."""
     with pytest.raises(ValueError) as caught:
         read(folder, content, file)
     return " ".join(str(caught.value).split())
@@ -141,18 +141,18 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
         ({"detectors": []}, "detectors: List should have at least 1 item"),
         ({"detectors": [{"k": 3}]}, "detectors.0.name: Field required"),
         ({"protocols": []}, "protocols: List should have at least 1 item"),
-        ({"protocols": ["clean", "clean"]}, "protocols: clean stands there twice"),
+        ({"protocols": ["clean", "clean"]}, "protocols: clean is listed more than once"),
         ({"seeds": []}, "seeds: List should have at least 1 item"),
-        ({"seeds": [3, 1, 3]}, "seeds: 3 stands there twice"),
+        ({"seeds": [3, 1, 3]}, "seeds: 3 is listed more than once"),
         ({"seeds": ["many"]}, "seeds.0: Input should be a valid integer"),
         ({"budget": "huge"}, "budget: Input should be 'quick', 'standard' or 'full'"),
         (
             {"networks": ["lenet"]},
-            "networks.0: network 'lenet': give weights: file or pretrained: true, train: {…}, or",
+            "networks.0: network 'lenet' has no weights: give weights: file, pretrained: true or train: {…}",
         ),
         (
             {"networks": [{"name": "lenet", "weights": "w.pt", "pretrained": True, "train": {}}]},
-            "networks.0: network 'lenet': its weights come from a file or from timm: leave out pretrained",
+            "networks.0: network 'lenet' has both weights: (a file) and pretrained: true (timm)",
         ),
         (
             {"networks": [{"name": "lenet", "weights": ["a.pt", "b.pt"], "train": {}}]},
@@ -166,14 +166,14 @@ def test_a_network_to_be_trained_gets_the_usual_recipe(tmp_path: Path) -> None:
             {"networks": [{"name": "lenet", "weights": "w.pt", "classes": -1}]},
             "networks.0.classes: Input should be greater than or equal to 0",
         ),
-        ({"name": "../up"}, "name: a study's name starts with a letter or digit"),
-        ({"name": ".."}, "got '..'; give it one with name:"),
+        ({"name": "../up"}, "name: a study's name must start with a letter or digit"),
+        ({"name": ".."}, "got '..'; set it with name:"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     found = complaint(tmp_path, {**LEAST, **change})
     assert said in found
-    assert f"the study {tmp_path / 'study.yaml'} is not right" in found
+    assert f"the study {tmp_path / 'study.yaml'} is not valid" in found
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_what_every_study_needs(tmp_path: Path, missing: str) -> None:
 
 
 def test_a_file_name_that_cannot_name_a_study(tmp_path: Path) -> None:
-    assert "got 'my study'; give it one with name:" in complaint(tmp_path, LEAST, "my study.yaml")
+    assert "got 'my study'; set it with name:" in complaint(tmp_path, LEAST, "my study.yaml")
     assert read(tmp_path, {**LEAST, "name": "mine"}, "my study.yaml").name == "mine"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from farout.files import is_hidden, whole
+from farout.files import atomic_file, is_temporary
 from farout.study.store import Store, StoreError, array_file, score_table
 
 
@@ -107,9 +107,9 @@ def write_slowly(root: str, cell: str, begun, release) -> None:
     def slow(path: Path) -> None:
         path.write_bytes(b"half")
         with (
-            whole(store.root / "plan.json") as plan,
-            whole(store.root / "failures" / f"{cell}.json") as failure,
-            whole(store.scratch("work") / f"part-{cell}.safetensors") as part,
+            atomic_file(store.root / "plan.json") as plan,
+            atomic_file(store.root / "failures" / f"{cell}.json") as failure,
+            atomic_file(store.scratch("work") / f"part-{cell}.safetensors") as part,
         ):
             for temporary in (plan, failure, part):
                 temporary.write_bytes(b"half")
@@ -120,7 +120,7 @@ def write_slowly(root: str, cell: str, begun, release) -> None:
 
 
 def temporaries(store: Store) -> set[Path]:
-    return {path for path in store.root.rglob(".*") if is_hidden(path)}
+    return {path for path in store.root.rglob(".*") if is_temporary(path)}
 
 
 def test_the_sweep_removes_what_a_killed_writer_left_and_not_what_a_living_one_writes(store):

@@ -214,7 +214,7 @@ def test_an_unknown_protocol_is_found_before_anything_is_written(ready: Any, tmp
             {"networks": [{"name": "lenet", "train": {}}], "inliers": {"train": "noise:test", "test": SMALL["test"]}},
             "network 'lenet' is to be trained, and the images of noise have no labels",
         ),
-        ({"inliers": "noise:test"}, "have no labels that would tell how many classes it knows: give classes: 10"),
+        ({"inliers": "noise:test"}, "have no labels: give classes: 10"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_said_at_once(ready: Any, change: dict[str, Any], said: str) -> None:

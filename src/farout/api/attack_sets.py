@@ -11,7 +11,7 @@ import numpy as np
 from farout.data.arrays import as_bytes
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
-from farout.files import below, present, write_json
+from farout.files import check_path, has_file, write_json
 from farout.progress import Listener
 from farout.study.cells.attack import AttackCell
 from farout.study.engines.run import run
@@ -29,16 +29,16 @@ def write(
     if out.is_file():
         raise ValueError(f"{out} is a file; expected a folder for the set with --out")
     target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
-    store = Store(below(out / f".{cell.attack.name}.unfinished"))
-    if present(target) | present(manifest):
-        facts = read_facts(manifest) if present(manifest) else {}
+    store = Store(check_path(out / f".{cell.attack.name}.unfinished"))
+    if has_file(target) | has_file(manifest):
+        facts = read_facts(manifest) if has_file(manifest) else {}
         if facts.get("id") != cell.id:
             other = ", ".join(key for key, value in _identity(cell).items() if facts.get(key) != value)
             raise ValueError(
                 f"{target} holds another set (other {other or 'version'}; see {manifest.name}); choose another folder "
                 "with --out"
             )
-        if present(target) and facts.keys() >= _SHOWN:
+        if has_file(target) and facts.keys() >= _SHOWN:
             store.remove()  # a call that was killed may have left it
             return facts
     with store.open().lock():

@@ -1,4 +1,4 @@
-"""Running a study into a folder, and what comes back."""
+"""Run a study into a folder; the class of its results."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from farout.tensors import as_device
 
 
 class Result:
-    """A finished run: tables as data frames, the report as a file, the scores by the store."""
+    """Result of a run: tables as data frames, the report as a file, and the stored scores."""
 
     def __init__(self, root: Path, outcome: Outcome, *, temporary: bool = False) -> None:
         self.path, self.outcome = root, outcome
         self._root = root.absolute()  # a detector may change the working directory
-        if temporary:  # the folder goes when nobody holds the result any more
+        if temporary:  # remove the folder when the object is garbage-collected
             weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
 
     @cached_property
@@ -45,34 +45,34 @@ class Result:
 
     @cached_property
     def document(self) -> Document:
-        """All that the report says, as data."""
+        """Content of the report, as data."""
         return document(self.results)
 
     @property
     def notes(self) -> list[str]:
-        """What people must know to read the results right: how detectors were tuned, and on what."""
+        """Caveats that a reader of the results must know, such as how and on which images detectors were tuned."""
         return self.results.notes
 
     def table(self, name: str | None = None) -> pd.DataFrame:
-        """A table by name; without one, the detailed table of the first protocol."""
-        found = {table.name: table.frame for table in self.document.tables}
-        if not found:
-            raise ValueError(f"there is no table, for want of results: {text(self.document)}")
+        """Return a table by name; by default the detailed table of the first protocol."""
+        frames = {table.name: table.frame for table in self.document.tables}
+        if not frames:
+            raise ValueError(f"there is no table, because there are no results: {text(self.document)}")
         first = self.results.protocols[0].name
-        name = name or (first if first in found else next(iter(found)))
-        if name not in found:
-            raise unknown("table", name, found)
-        return found[name]
+        name = name or (first if first in frames else next(iter(frames)))
+        if name not in frames:
+            raise unknown("table", name, frames)
+        return frames[name]
 
     def report(self, path: str | Path) -> Path:
-        """Write the report, one HTML file with its tables beside it; returns the file's path."""
+        """Write the report, one HTML file with its tables beside it, and return the path of the file."""
         return write_report(self.document, Path(path))
 
     def __repr__(self) -> str:
         return text(self.document)
 
     def _repr_html_(self) -> str:
-        page = html.escape(render(self.document))  # in a frame: its styles are not for the notebook around it
+        page = html.escape(render(self.document))  # in a frame, so that its styles do not affect the notebook
         return f'<iframe sandbox srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
 
 
@@ -87,10 +87,11 @@ def run(
     timeout: float | None = None,
     progress: Listener | None = None,
 ) -> Result:
-    """Run what is missing of a study (a file, its content, or one made ready) into a folder, a temporary one if None.
+    """Compute the missing results of a study into a folder, and return them.
 
-    engine: the name of what computes, see `farout list engines`. workers: its processes; 0 of the local engine runs
-        everything in this process. With workers, scripts need the usual `if __name__ == "__main__":`.
+    study: path of a study file, its content, or a `Study`. out: the folder; None = a temporary one.
+    engine: name of the executor, see `farout list engines`. workers: number of worker processes; 0 with the local
+        engine: everything runs in this process. With workers, scripts need the usual `if __name__ == "__main__":`.
     timeout: seconds that a detector may take for one chunk of images; None = no limit.
     """
     for plugin in plugins:
@@ -101,14 +102,14 @@ def run(
         study = from_spec(study)
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
-    as_device(device)  # before the plan, which may take a while
+    as_device(device)  # raises for an unknown device before the plan, which may take a while
     ENGINES[engine]
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
     cells = [entry.cell for entry in entries]
-    Store(root).open()  # an error names the folder as the user does
+    Store(root).open()  # with the relative path, so that an error shows the user's own spelling
     store = Store(root.absolute())
     with store.lock():
         damaged = damaged_plan(store)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.identity import digest_arrays
-from farout.tensors import places
+from farout.tensors import as_indices
 
 MOST_CLASSES = 100_000
 """Maximum number of classes of a set; larger labels are most likely not class indices."""
@@ -60,7 +60,7 @@ class ArraySet(ImageSet):
         return len(self._images)
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        return as_floats(self._images[places(indices, len(self))])
+        return as_floats(self._images[as_indices(indices, len(self))])
 
     def _fingerprint(self) -> str:
         labels = np.empty(0, np.int64) if self.labels is None else self.labels

@@ -21,7 +21,7 @@ from farout.data.procedural import check_at_least
 from farout.data.sizes import one_size
 from farout.data.survey import Survey, survey
 from farout.identity import digest, digest_arrays
-from farout.tensors import places
+from farout.tensors import as_indices
 
 OUTLIER_LIST = "outliers.txt"
 """File in a folder of images that lists the outliers to their own class."""
@@ -78,7 +78,7 @@ class FileSet(ImageSet):
         return self.channels, height, width
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        files = [self.root / self.files[index] for index in places(indices, len(self))]
+        files = [self.root / self.files[index] for index in as_indices(indices, len(self))]
         images = [decode(file, self.side, self.channels, self.crop) for file in files]
         pixels = np.stack(images) if images else np.empty((0, *self.shape), np.uint8)
         return as_floats(pixels)
@@ -90,7 +90,7 @@ class FileSet(ImageSet):
         return self._survey
 
     def subset(self, indices: ArrayLike, name: str | None = None) -> FileSet:
-        selected = places(indices, len(self))
+        selected = as_indices(indices, len(self))
         files = [self.files[index] for index in selected]
         labels = None if self.labels is None else self.labels[selected]
         name = name or self.name

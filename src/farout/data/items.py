@@ -21,7 +21,7 @@ from farout.data.arrays import as_floats
 from farout.data.pixels import decode, from_pil
 from farout.data.sizes import one_size
 from farout.identity import bytes_of, digest, digest_arrays
-from farout.tensors import CHUNK, as_images, chunks, places
+from farout.tensors import CHUNK, as_images, as_indices, chunks
 
 IMAGE_COLUMNS = ("image", "img")
 """Column names for the image of a row."""
@@ -42,7 +42,7 @@ class FloatSet(ImageSet):
         return len(self.images)
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        rows: Any = self.images[places(indices, len(self))]  # indexing copies, so read-only inputs become writable
+        rows: Any = self.images[as_indices(indices, len(self))]  # indexing copies, so read-only inputs become writable
         return as_images(rows, rows.device if isinstance(rows, Tensor) else "cpu")
 
     def _fingerprint(self) -> str:
@@ -73,7 +73,7 @@ class ItemSet(ImageSet):
         return channels, height, width
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        order = places(indices, len(self)).tolist()
+        order = as_indices(indices, len(self)).tolist()
         return self._images([_parts(self.items[index])[0] for index in order]) if order else torch.empty(0, *self.shape)
 
     @cached_property
@@ -133,7 +133,7 @@ class LoaderSet(ItemSet):
         return (part for images, _ in self._parts() for part in images.split(CHUNK))
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        order = places(indices, len(self)).tolist()
+        order = as_indices(indices, len(self)).tolist()
         if not order:
             return torch.empty(0, *self.shape)
         return self._unpack_batch(self.loader.collate_fn([self.items[index] for index in order]))[0]

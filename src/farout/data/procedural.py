@@ -14,7 +14,7 @@ from farout.data.arrays import as_floats
 from farout.identity import Json, digest
 from farout.registry import unknown
 from farout.rng import numpy_generator
-from farout.tensors import chunks, places
+from farout.tensors import as_indices, chunks
 
 Pixels = NDArray[np.uint8]
 
@@ -39,7 +39,7 @@ class Generated(ImageSet):
         return self.total
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        return as_floats(self._pixels[places(indices, len(self))])
+        return as_floats(self._pixels[as_indices(indices, len(self))])
 
     @cached_property
     def _pixels(self) -> Pixels:

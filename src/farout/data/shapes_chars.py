@@ -20,7 +20,7 @@ from farout.data.scenes.sampling import sample
 from farout.data.scenes.worlds import ATTRIBUTES, CHARS, World
 from farout.identity import digest
 from farout.registry import unknown
-from farout.tensors import places
+from farout.tensors import as_indices
 
 SIDE = 32
 OUTLIER_SPLITS = ("test/ood_hue", "test/ood_cls", "test/ood_both")
@@ -54,7 +54,7 @@ class Drawn(ImageSet):
         return len(self.configurations)
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        selected = places(indices, len(self))
+        selected = as_indices(indices, len(self))
         if self.letters is not None and self.letters != glyphs.digest(self.font):
             raise RuntimeError(f"{self.name}: its font has changed since the set was loaded; load it again")
         images = as_floats(

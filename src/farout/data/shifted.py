@@ -8,7 +8,7 @@ from torch import Tensor
 
 from farout.core import ImageSet, Shift
 from farout.identity import digest
-from farout.tensors import places
+from farout.tensors import as_indices
 
 
 class Shifted(ImageSet):
@@ -28,7 +28,7 @@ class Shifted(ImageSet):
         return self.parent.index
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        order = places(indices, len(self))
+        order = as_indices(indices, len(self))
         return self.shift(self.parent.batch(order), self.seed, order.tolist())
 
     def _fingerprint(self) -> str:

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.identity import digest, digest_arrays
-from farout.tensors import places
+from farout.tensors import as_indices
 
 
 class Subset(ImageSet):
     """Some images of another set."""
 
     def __init__(self, parent: ImageSet, indices: ArrayLike, name: str | None = None) -> None:
-        self.parent, self.indices = parent, places(indices, len(parent))
+        self.parent, self.indices = parent, as_indices(indices, len(parent))
         self.name = name or parent.name
         self.labels = None if parent.labels is None else parent.labels[self.indices]
         self.classes, self.shape = parent.classes, parent.shape
@@ -29,7 +29,7 @@ class Subset(ImageSet):
         return self.parent.index[self.indices]
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        return self.parent.batch(self.indices[places(indices, len(self))])
+        return self.parent.batch(self.indices[as_indices(indices, len(self))])
 
     def _fingerprint(self) -> str:
         return digest([self.parent.fingerprint, digest_arrays([("indices", self.indices)])])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from farout.data.download import cache_folder
 from farout.data.pixels import Unreadable, probe
-from farout.files import whole
+from farout.files import atomic_file
 from farout.identity import digest
 from farout.progress import track
 
@@ -81,5 +81,5 @@ def _read_cache(path: Path, total: int) -> Survey | None:
 
 def _write_cache(path: Path, result: Survey) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.savez(file, hashes=result.hashes, sizes=result.sizes)

@@ -1,39 +1,49 @@
-"""Files: atomic writes, checksums, locks between processes, and paths that lead through no symbolic link."""
+"""Files: atomic writes, checksums, locks between processes, and paths without symbolic links."""
 
 from farout.files.locks import lock
-from farout.files.paths import UnsafePath, below, files_in, has_size, make_folder, opened, present, remove_tree, sha256
+from farout.files.paths import (
+    UnsafePath,
+    check_path,
+    files_in,
+    has_file,
+    has_size,
+    make_folder,
+    open_file,
+    remove_tree,
+    sha256,
+)
 from farout.files.writing import (
-    all_whole,
-    hidden,
-    is_hidden,
+    atomic_file,
+    atomic_files,
+    atomic_folder,
+    is_temporary,
     read_json,
-    remove_hidden,
+    remove_temporaries,
     sync,
-    whole,
-    whole_folder,
+    temporary_path,
     write_json,
     write_text,
 )
 
 __all__ = [
     "UnsafePath",
-    "all_whole",
-    "below",
+    "atomic_file",
+    "atomic_files",
+    "atomic_folder",
+    "check_path",
     "files_in",
+    "has_file",
     "has_size",
-    "hidden",
-    "is_hidden",
+    "is_temporary",
     "lock",
     "make_folder",
-    "opened",
-    "present",
+    "open_file",
     "read_json",
-    "remove_hidden",
+    "remove_temporaries",
     "remove_tree",
     "sha256",
     "sync",
-    "whole",
-    "whole_folder",
+    "temporary_path",
     "write_json",
     "write_text",
 ]

@@ -1,9 +1,9 @@
 """Locks between processes, also on network file systems.
 
-A holder has the system's lock on the lock file, where the file system offers it, and a note beside it whose name tells
-the process. Some network file systems offer no such locks, and some keep them from other machines in silence: there the
-notes decide. A note counts as long as its process lives; where that cannot be told, since it is of another machine, as
-long as it is touched, which the holder does every few seconds.
+A holder takes the system's lock on the lock file, if the file system has locks, and writes a note beside it whose name
+identifies the process. Some network file systems have no locks, and some do not enforce them between machines: there,
+the notes decide. A note is valid as long as its process lives. For a process on another machine, which cannot be
+checked, a note is valid as long as its holder touches it, which it does every few seconds.
 """
 
 from __future__ import annotations
@@ -19,28 +19,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from farout.files.owners import Owner, gone
-from farout.files.paths import NO_FOLLOW, present
+from farout.files.owners import Owner, owner_ended
+from farout.files.paths import NO_FOLLOW, has_file
 
 UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
-"""Errors of file systems that have no locks."""
+"""Error numbers of file systems that have no locks."""
 BEAT, SILENCE = 5.0, 60.0
-"""Seconds between touches of a note, and without one after which a holder on another machine is taken for dead."""
+"""Seconds between two touches of a note, and seconds without one after which a holder on another machine counts as
+dead."""
 _TRIES = 6
 
 
 @contextmanager
 def lock(path: Path, root: Path | None = None) -> Iterator[None]:
-    """Hold a lock file, made where there is none; BlockingIOError where another process holds it.
+    """Hold a lock file, which is created if needed. Raise BlockingIOError if another process holds it.
 
-    The lock goes with the process, however it ends.
+    The lock is released when the process ends, however it ends.
     """
-    present(path, root)
+    has_file(path, root)
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o666), "r+b") as file:
         _lock(file)
-        note = _claimed(path)
+        note = _claim(path)
         ended = threading.Event()
-        threading.Thread(target=_touch, args=(note, ended), daemon=True).start()
+        threading.Thread(target=_keep_touching, args=(note, ended), daemon=True).start()
         try:
             yield
         finally:
@@ -49,7 +50,7 @@ def lock(path: Path, root: Path | None = None) -> Iterator[None]:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Take the system's lock, where there is one."""
+    """Take the system's lock, if the file system has locks."""
     try:
         import fcntl
 
@@ -61,10 +62,11 @@ def _lock(file: BinaryIO) -> None:
             raise
 
 
-def _claimed(path: Path) -> Path:
-    """Return this process's note, the only one of a living process; BlockingIOError where there are others.
+def _claim(path: Path) -> Path:
+    """Write this process's note and return it. Raise BlockingIOError if another living process has one.
 
-    Whoever comes writes first and looks then, so that of two at least one sees the other; both may, and try again.
+    Every process first writes its note and then looks for others, so that of two at least one sees the other. If both
+    do, both try again.
     """
     for attempt in range(_TRIES):
         note = path.with_name(f"{path.name}.{Owner.current()}.{uuid.uuid4().hex[:8]}")
@@ -77,21 +79,21 @@ def _claimed(path: Path) -> Path:
 
 
 def _others(path: Path, note: Path) -> list[Path]:
-    """Return the notes of other holders that may live; those of dead ones are removed."""
+    """Return the notes of other holders that may be alive; remove those of dead ones."""
     now, living = note.lstat().st_mtime, []
     for other in path.parent.glob(f"{path.name}.*.*"):
         owner = Owner.parse(other.name.removeprefix(f"{path.name}.").rpartition(".")[0])
         if owner is None or other == note:
             continue
-        if gone(other, owner, SILENCE, now):
+        if owner_ended(other, owner, SILENCE, now):
             other.unlink(missing_ok=True)
         else:
             living.append(other)
     return living
 
 
-def _touch(note: Path, ended: threading.Event) -> None:
-    """Show that the holder lives, until it lets go; signals are left to the other threads."""
+def _keep_touching(note: Path, ended: threading.Event) -> None:
+    """Touch the note until the lock is released; signals are left to the other threads."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while not ended.wait(BEAT):

@@ -1,4 +1,4 @@
-"""Owners of files: the process that writes a temporary or holds a lock, and the proof that it is dead."""
+"""Owners of files: the process that writes a temporary file or holds a lock, and the test whether it is dead."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 
 class Owner(NamedTuple):
-    """A process, told from all others: a process id is used again, and is another one on another machine."""
+    """Unique identity of a process; its id alone is not unique, since ids are reused and differ between machines."""
 
     machine: str
-    """Where and since when process ids count: a hash of the boot and of the namespace of processes."""
+    """Scope of the process id: a hash of the boot id and of the process namespace."""
     pid: int
     start: str
-    """When it was started, in ticks since the boot; empty where the system does not tell."""
+    """Start time in ticks since the boot; empty if unknown."""
 
     @classmethod
     def current(cls) -> Owner:
@@ -29,7 +29,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """Return the process that `str` has put into words; None for other words."""
+        """Return the process from its text form; None for any other text."""
         match = re.fullmatch(r"([0-9a-f]{16})_(\d{1,10})_(\d{0,20})", text)
         return cls(match[1], int(match[2]), match[3]) if match else None
 
@@ -38,17 +38,17 @@ class Owner(NamedTuple):
 
     @property
     def dead(self) -> bool | None:
-        """Return True where the process has ended, False where it has not; None where that cannot be told from here."""
+        """True if the process has ended, False if not, None if unknown, since it is on another machine."""
         if self.machine != _machine():
             return None
         start = _start(self.pid)
         return start is None or bool(start and self.start and start != self.start)
 
 
-def gone(path: Path, owner: Owner | None, patience: float, now: float | None = None) -> bool:
-    """Return True where the owner of a file is dead; one that cannot be asked, where it was not touched for so long.
+def owner_ended(path: Path, owner: Owner | None, patience: float, now: float | None = None) -> bool:
+    """Return True if the owner of a file is dead, or, if that is unknown, the file was not touched for `patience` s.
 
-    now: by the clock that stamps the files; this machine's by default.
+    now: time by the clock of the file system; this machine's by default.
     """
     dead = None if owner is None else owner.dead
     if dead is not None:
@@ -62,20 +62,20 @@ def gone(path: Path, owner: Owner | None, patience: float, now: float | None = N
 @cache
 def _machine() -> str:
     try:
-        known = [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())]
-    except OSError:  # no Linux
-        known = [socket.gethostname(), str(uuid.getnode())]
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
+        facts = [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())]
+    except OSError:  # not Linux
+        facts = [socket.gethostname(), str(uuid.getnode())]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
 def _start(pid: int) -> str | None:
-    """Return when a process was started; None where there is none, empty where the system does not tell."""
+    """Return the start time of a process; None if there is no such process, empty if the time is unknown."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if state in "ZX" else rest[18]  # a zombie writes nothing more
+        return None if state in "ZX" else rest[18]  # zombie processes count as ended
     except (OSError, ValueError):
         pass
-    if os.name == "nt":  # there os.kill ends the process
+    if os.name == "nt":  # on Windows, os.kill would end the process
         return ""
     try:
         os.kill(pid, 0)

@@ -1,7 +1,7 @@
-"""Files written as a whole: under a temporary name that tells its writer, and renamed once they are on disk.
+"""Atomic writes: a file is written under a temporary name that identifies its writer, and renamed once it is on disk.
 
-A temporary that a killed process has left is removed when that process is proven dead. Whether a process of another
-machine, or of this one before it was last started, is dead cannot be proven: its temporaries are removed after a day.
+Temporary files that a killed process has left are removed when that process is known to be dead. For a process of
+another machine, or of this one before its last boot, this is unknown: its temporary files are removed after a day.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from farout.files.owners import Owner, gone
-from farout.files.paths import below, mode_of, opened, present, remove_tree
+from farout.files.owners import Owner, owner_ended
+from farout.files.paths import check_path, has_file, mode_of, open_file, remove_tree
 
 _LARGEST_JSON = 1 << 28
 ABANDONED = 24 * 3600.0
-"""Seconds after which a temporary is taken for abandoned, where its writer cannot be asked."""
+"""Seconds after which a temporary file counts as abandoned if the state of its writer is unknown."""
 _TRIES = 10
 
 
 def read_json(path: Path, root: Path | None = None) -> Any:
-    """Return the content of a JSON file; an error names the file where it is damaged."""
-    with opened(path, root) as file:
+    """Return the content of a JSON file. Raise ValueError with the file's name if it is not valid JSON."""
+    with open_file(path, root) as file:
         content = file.read(_LARGEST_JSON + 1)
     if len(content) > _LARGEST_JSON:
-        raise ValueError(f"{path} is larger than {_LARGEST_JSON >> 20} MB, which is more than we ever write")
+        raise ValueError(
+            f"{path} is larger than {_LARGEST_JSON >> 20} MB, expected a small JSON file that farout wrote"
+        )
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged or no JSON ({error})") from error
+        raise ValueError(f"{path} is damaged or not JSON ({error})") from error
 
 
 def write_json(path: Path, value: Any, root: Path | None = None) -> None:
@@ -49,23 +51,23 @@ def write_json(path: Path, value: Any, root: Path | None = None) -> None:
 
 def write_text(path: Path, text: str, root: Path | None = None) -> None:
     """Write a text file atomically."""
-    with whole(path, root) as temporary:
+    with atomic_file(path, root) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def whole(path: Path, root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary name to write to; the file is renamed when it is whole and on disk."""
-    with all_whole([path], root) as [temporary]:
+def atomic_file(path: Path, root: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary path to write to; rename the file to `path` once it is complete and on disk."""
+    with atomic_files([path], root) as [temporary]:
         yield temporary
 
 
 @contextmanager
-def all_whole(paths: Sequence[Path], root: Path | None = None) -> Iterator[list[Path]]:
-    """Yield temporary names to write to; the files are renamed when all of them are whole and on disk."""
+def atomic_files(paths: Sequence[Path], root: Path | None = None) -> Iterator[list[Path]]:
+    """Yield temporary paths to write to; rename the files once all of them are complete and on disk."""
     for path in paths:
-        present(path, root)
-    temporary = [hidden(path) for path in paths]
+        has_file(path, root)
+    temporary = [temporary_path(path) for path in paths]
     try:
         with _disk_errors(paths[0] if paths else Path()):
             yield temporary
@@ -78,9 +80,9 @@ def all_whole(paths: Sequence[Path], root: Path | None = None) -> Iterator[list[
 
 
 @contextmanager
-def whole_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder that takes the place of `path` if all goes well, and vanishes if not."""
-    temporary = hidden(below(path, root))
+def atomic_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
+    """Yield a temporary folder to write to; it replaces `path` at the end, or is removed after an error."""
+    temporary = temporary_path(check_path(path, root))
     temporary.mkdir(parents=True)
     try:
         with _disk_errors(path):
@@ -93,7 +95,7 @@ def whole_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
 
 
 def _replace(temporary: Path, path: Path, root: Path | None) -> None:
-    """Put a folder in the place of another; of several writers the last one wins."""
+    """Replace a folder by another one; of several writers the last one wins."""
     for attempt in range(_TRIES):
         remove_tree(path, root)
         try:
@@ -106,7 +108,7 @@ def _replace(temporary: Path, path: Path, root: Path | None) -> None:
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Raise a full disk as an OSError that names the file; safetensors has an error of its own for it."""
+    """Convert disk errors, also those of safetensors, to an OSError that names the file."""
     try:
         yield
     except SafetensorError as error:
@@ -120,7 +122,7 @@ def _disk_errors(path: Path) -> Iterator[None]:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Put files on disk; many small ones take a tenth of the time when the system is asked for them at once."""
+    """Flush files to disk, in parallel, which takes a tenth of the time for many small files."""
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(_sync, paths))
 
@@ -133,24 +135,24 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def hidden(path: Path) -> Path:
-    """Return a name beside `path` that nobody else uses and no reader looks at; it tells who writes there."""
+def temporary_path(path: Path) -> Path:
+    """Return a unique hidden path beside `path`, whose name identifies this process."""
     return path.with_name(f".{path.name}-{Owner.current()}-{uuid.uuid4().hex}")
 
 
-def is_hidden(path: Path) -> bool:
-    """Return True for a name that `hidden` makes; other hidden files and folders are the user's."""
+def is_temporary(path: Path) -> bool:
+    """Return True for a name of `temporary_path`; other hidden files and folders are the user's."""
     return re.fullmatch(r"\..+-[0-9a-f]{32}", path.name) is not None
 
 
-def remove_hidden(folder: Path, root: Path | None = None, *, folders: bool = False, locked: bool = False) -> None:
-    """Remove the temporary files, or also folders, whose writers are gone; links stay.
+def remove_temporaries(folder: Path, root: Path | None = None, *, folders: bool = False, locked: bool = False) -> None:
+    """Remove the temporary files whose writers have ended; never symbolic links.
 
-    locked: nobody else can be writing there, so that all of them are left over.
+    folders: remove temporary folders too. locked: no other process can be writing there, so remove all.
     """
-    for path in filter(is_hidden, sorted(below(folder, root).iterdir())):
+    for path in filter(is_temporary, sorted(check_path(folder, root).iterdir())):
         mode = mode_of(path) or 0
-        if not locked and not gone(path, Owner.parse(path.name.split("-")[-2]), ABANDONED):
+        if not locked and not owner_ended(path, Owner.parse(path.name.split("-")[-2]), ABANDONED):
             continue
         if stat.S_ISDIR(mode) and folders:
             remove_tree(path)

@@ -1,9 +1,9 @@
-"""Identity: what a thing is, as a hash or a JSON value; never where it lies or when it was made.
+"""Identity of components as a hash or a JSON value: independent of file paths and of the time of creation.
 
-hashes.py   hashes of JSON values, arrays and modules; which classes are the user's
-values.py   a JSON value for what an attribute or variable holds
-code.py     classes and functions: their source, and what that source reads from outside
-objects.py  a user's object: the code of its class and what it holds
+hashes.py   hashes of JSON values, arrays and modules; the test whether a class is the user's
+values.py   JSON descriptions of the values of attributes and variables
+code.py     descriptions of classes and functions: their source, and the outside values that it reads
+objects.py  descriptions of a user's objects: the code of the class and the attributes
 """
 
 from farout.identity.code import code_of, own_code_of

@@ -1,9 +1,9 @@
-"""Descriptions of code: the source of a class or function, and the values and code that it reads from outside.
+"""Descriptions of code: the source of a class or function, and the outside values and code that it reads.
 
 A score may depend on a constant at the top of the user's file, on a helper function, or on a library's version. So the
-description of a class holds a hash of its source and, for each of its methods, what the method reads: global and
-closure variables by their value, the user's own functions and classes by their source (and what those read in turn),
-the user's modules by the content of their files, and libraries by their version.
+description of a class holds a hash of its source and, for each method, everything that the method reads: global and
+closure variables by their value, the user's own functions and classes by their source (and recursively what these
+read), the user's modules by the content of their files, and libraries by their version.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from typing import Any
 import numpy as np
 
 from farout.identity.hashes import Json, canonical, digest, is_users, sources
-from farout.identity.values import or_none, plain
+from farout.identity.values import none_if_failed, plain
 
 KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
-"""Modules whose version is no part of a description."""
+"""Modules whose version is not part of a description."""
 _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 """Instructions that read a global or closure variable."""
 _NOT_DATA = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
 
 
-@or_none
+@none_if_failed
 def code_of(cls: type) -> Json:
-    """Return the source of a user's class, its attributes, and what its methods read; None where that is not known."""
+    """Return the description of a user's class: source, attributes, values that methods read; None if impossible."""
     parts = [part for part in cls.__mro__ if is_users(part)]
     return {"source": digest(sources(cls)), "holds": _attributes(parts), "reads": _Reads(_functions(parts)).sorted()}
 
 
-@or_none
+@none_if_failed
 def own_code_of(cls: type) -> Json:
-    """Return the same as `code_of`, with base classes of installed libraries by their name and version alone."""
+    """Return the same as `code_of`, but base classes of installed libraries only by their name and version."""
     own = [part for part in cls.__mro__ if is_own(part)]
     theirs = [part for part in cls.__mro__ if is_users(part) and part not in own]
     return {
@@ -53,7 +53,7 @@ def own_code_of(cls: type) -> Json:
 
 
 def code_of_function(function: FunctionType) -> Json:
-    """Return every layer of a decorated function by its source, one of ours, Python's or torch's by its name."""
+    """Return every layer of a decorated function by its source; layers of `KNOWN` modules by their name."""
     layers, reads = [], _Reads()
     layer: Any = function
     while isinstance(layer, FunctionType):
@@ -68,7 +68,7 @@ def code_of_function(function: FunctionType) -> Json:
 
 
 def _lambda_code(code: CodeType) -> list[str]:
-    """Return the byte code of a lambda, which has no source of its own: `getsource` gives the whole line it is in."""
+    """Return the byte code of a lambda, since `getsource` returns the whole line that contains it."""
     if code.co_name != "<lambda>":
         return []
     inner = [part for const in code.co_consts if isinstance(const, CodeType) for part in _lambda_code(const)]
@@ -77,26 +77,28 @@ def _lambda_code(code: CodeType) -> list[str]:
 
 
 def _attributes(parts: list[type]) -> Json:
-    """Return the public class attributes that are data, those of derived classes over those of their bases."""
-    held = ((key, value) for part in reversed(parts) for key, value in vars(part).items())
-    return plain({key: value for key, value in held if not key.startswith("_") and not isinstance(value, _NOT_DATA)})
+    """Return the public class attributes that are data; derived classes override their bases."""
+    attributes = ((key, value) for part in reversed(parts) for key, value in vars(part).items())
+    return plain(
+        {key: value for key, value in attributes if not key.startswith("_") and not isinstance(value, _NOT_DATA)}
+    )
 
 
 def _functions(parts: Iterable[type]) -> Iterator[FunctionType]:
-    """Yield the functions that these classes define, those inside properties and class methods included."""
+    """Yield the functions that these classes define, including those of properties and class methods."""
     for member in (member for part in parts for member in vars(part).values()):
         for name in ("__func__", "fget", "fset", "func"):
             member = getattr(member, name, None) or member
-        if isinstance(member, FunctionType) and not _written_by_dataclass(member):
+        if isinstance(member, FunctionType) and not _is_generated(member):
             yield inspect.unwrap(member)
 
 
-def _written_by_dataclass(function: FunctionType) -> bool:
+def _is_generated(function: FunctionType) -> bool:
     return function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
 
 
 class _Reads:
-    """What functions read from outside: by function and variable, a value, a hash of source or a version."""
+    """Outside values that functions read: by function and variable, a value, a hash of source or a version."""
 
     def __init__(self, functions: Iterable[FunctionType] = ()) -> None:
         self._found: dict[tuple[FunctionType, str], Json] = {}
@@ -104,12 +106,12 @@ class _Reads:
             self.add(function)
 
     def sorted(self) -> list[str]:
-        """Return one text for each variable that is read, in an order that does not depend on how they were found."""
+        """Return one text per variable, sorted."""
         found = self._found.items()
         return sorted(canonical([f"{function.__qualname__}:{name}", value]) for (function, name), value in found)
 
     def add(self, function: FunctionType) -> None:
-        """Add what a function reads, and what the user's functions that it calls read."""
+        """Add the variables that a function reads, and those that the user's functions called by it read."""
         defaults = plain([function.__defaults__, function.__kwdefaults__])
         if defaults != [None, None]:
             self._found[function, "="] = defaults
@@ -125,8 +127,8 @@ class _Reads:
         if isinstance(value, type | FunctionType):
             self._add_code(key, value)
         elif isinstance(value, ModuleType):
-            if about := _module(value):
-                self._found[key] = about
+            if description := _describe_module(value):
+                self._found[key] = description
         elif not isinstance(value, BuiltinFunctionType | np.ufunc):
             self._found[key] = plain(value)
 
@@ -141,25 +143,25 @@ class _Reads:
 
 
 def _variables(code: CodeType) -> set[str]:
-    """Return the names of the global and closure variables that code reads, inner functions included."""
+    """Return the names of the global and closure variables that code reads, including its inner functions."""
     names = {step.argval for step in dis.get_instructions(code) if step.opname in _LOADS}
     return names.union(*(_variables(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
 def _imported(code: CodeType) -> set[str]:
-    """Return the libraries that code imports while it runs; TypeError for a file of the user's, which may change."""
+    """Return the libraries that code imports inside functions. Raise TypeError for a user's file, which may change."""
     names = {step.argval.split(".")[0] for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"} - KNOWN
     for name in names:
         spec = name and importlib.util.find_spec(name)
         if not spec or not _is_installed(spec.origin):
             raise TypeError(f"{name} is imported inside a function; import it at the top of the file")
         with suppress(ImportError):
-            importlib.import_module(name)  # so that its version is known before the first call as after it
+            importlib.import_module(name)  # its version must be the same before and after the first call
     return names.union(*(_imported(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def _module(module: ModuleType) -> str:
-    """Return a hash of a user's module and of the user's modules that it reads; of a library, its version."""
+def _describe_module(module: ModuleType) -> str:
+    """Return a hash of a user's module and of the user's modules that it imports; for a library, its version."""
     found: dict[str, str] = {}
     _add_files(module, found)
     return digest(sorted(found.values())) if found else _version(module.__name__)
@@ -177,13 +179,13 @@ def _add_files(module: ModuleType, found: dict[str, str]) -> None:
 
 
 def _version(module: str) -> str:
-    """Return the version of the library that a module belongs to; empty where it has none or is one of `KNOWN`."""
+    """Return the version of the library that a module belongs to; empty if it has none or is one of `KNOWN`."""
     top = module.split(".")[0]
     return "" if top in KNOWN else str(getattr(sys.modules.get(top), "__version__", ""))
 
 
 def is_own(thing: type | FunctionType) -> bool:
-    """Return whether a class or function stands in a file of the user's, and in no installed library."""
+    """Return True if a class or function is defined in a file of the user's, not in an installed library."""
     return is_users(thing) and not _is_installed(getattr(sys.modules.get(thing.__module__), "__file__", None))
 
 

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 Json = Any
-"""What `json.dumps` takes: nested dicts with string keys, lists, strings, numbers, booleans, None."""
+"""JSON value: nested dicts with string keys, lists, strings, numbers, booleans, None."""
 
 
 def canonical(value: Json) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces, no NaN."""
+    """Return the canonical JSON text of a value: sorted keys, no spaces, no NaN."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     except ValueError as error:
-        raise ValueError(f"a NaN or infinite number has no identity; give a finite one: {str(value)[:200]}") from error
+        raise ValueError(f"a parameter is NaN or infinite, expected finite numbers: {str(value)[:200]}") from error
 
 
 def digest(value: Json) -> str:
@@ -32,7 +32,7 @@ def digest(value: Json) -> str:
 
 
 def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
-    """Return the hash of named arrays: names, types, shapes and bytes, in the order given."""
+    """Return the hash of named arrays: names, types, shapes and bytes, in this order."""
     total = hashlib.sha256()
     for name, array in arrays:
         array = np.asarray(array)
@@ -43,12 +43,12 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
 
 
 def digest_module(module: torch.nn.Module) -> str:
-    """Hash a module: its parts with their settings, the source of the user's classes, every weight and buffer."""
+    """Return the hash of a module: submodules with their settings, source of user classes, weights and buffers."""
     parts = [
         [name, type(part).__qualname__, part.extra_repr(), _settings(part)] for name, part in module.named_modules()
     ]
     code = sorted({source_of(type(part)) or "" for part in module.modules()})
-    tensors = {**module.state_dict(), **dict(module.named_buffers())}  # the state leaves out buffers not to be saved
+    tensors = {**module.state_dict(), **dict(module.named_buffers())}  # state_dict omits non-persistent buffers
     arrays = ((key, bytes_of(tensor)) for key, tensor in sorted(tensors.items()))
     return digest([parts, code, digest_arrays(arrays)])
 
@@ -62,7 +62,7 @@ def _settings(part: torch.nn.Module) -> dict[str, Json]:
 
 
 def bytes_of(tensor: object) -> np.ndarray:
-    """Return a tensor's numbers as an array; TypeError where it has none (sparse, or no tensor at all)."""
+    """Return a tensor's values as an array. Raise TypeError for a sparse tensor or another object."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
         raise TypeError(f"{type(tensor).__qualname__} {getattr(tensor, 'layout', '')} has no plain description")
     tensor = tensor.detach().cpu().contiguous()
@@ -70,16 +70,16 @@ def bytes_of(tensor: object) -> np.ndarray:
 
 
 def source_of(cls: type) -> str | None:
-    """Hash the source of a user's class and its bases; None for our own classes and where there is no source."""
+    """Return the hash of the source of a user's class and its bases; None for farout's classes or without source."""
     try:
-        found = sources(cls)
+        texts = sources(cls)
     except (OSError, TypeError):
         return None
-    return digest(found) if found else None
+    return digest(texts) if texts else None
 
 
 def sources(cls: type) -> list[str]:
-    """Return the source of every class of the user's that `cls` derives; an error where there is no file of it."""
+    """Return the source of `cls` and its bases, as far as they are the user's. Raise if there is no source file."""
     return [_source(part) for part in cls.__mro__ if is_users(part)]
 
 
@@ -89,7 +89,7 @@ def _source(cls: type) -> str:
 
 
 def is_users(thing: Any) -> bool:
-    """Return whether a class or function is none of Python's, torch's or ours."""
+    """Return True if a class or function is not part of Python, torch or farout."""
     top = (thing.__module__ or "").split(".")[0]
     if top == "builtins":  # also the module of a class made by exec
         return getattr(builtins, thing.__name__, None) is not thing

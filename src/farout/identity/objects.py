@@ -1,8 +1,8 @@
-"""Descriptions of a user's objects: the code of their class and what they hold.
+"""Descriptions of a user's objects: the code of their class and their attributes.
 
-Stored results are reused where the detector that made them is described the same today. A description is None where
-two different objects might get the same one (no source file, or an attribute whose state Python does not show); then
-nothing is reused.
+Stored results are reused if the detector has the same description as the one that computed them. A description is
+None if two different objects might get the same one (no source file, or an attribute whose state is not accessible
+from Python); then nothing is reused.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 from farout.identity.code import code_of, code_of_function, is_own
 from farout.identity.hashes import Json, is_users
-from farout.identity.values import NO_DESCRIPTION, or_none, plain
+from farout.identity.values import NO_DESCRIPTION, none_if_failed, plain
 
 _TOKEN = "_farout_token"
 """Attribute with the random token of an object that has no description."""
 
 
 def describe(thing: object) -> Json | None:
-    """Return what the object declares itself to be, by `identity()` or an `identity` attribute; else its description.
+    """Return the identity that an object declares, by a method or attribute `identity`; else its description.
 
-    None where it can be neither declared nor described.
+    None if it declares none and has no description.
     """
     declared = getattr(thing, "identity", None)
     if declared is not None:
@@ -33,16 +33,16 @@ def describe(thing: object) -> Json | None:
     return describe_object(thing)
 
 
-@or_none
+@none_if_failed
 def describe_object(thing: object) -> Json | None:
-    """Return an object's class, the code of it, and all attributes: data, arrays and modules; None for others."""
+    """Return the class of an object, its code and all attributes; None if an attribute has no description."""
     code = code_of(type(thing))
     return None if code is None else {"class": type(thing).__qualname__, "code": code, "holds": plain(vars(thing))}
 
 
-@or_none
+@none_if_failed
 def describe_function(function: object) -> Json | None:
-    """Return the source of a function, a bound method or a partial, what it reads from outside and is bound to."""
+    """Return the source of a function, method or partial, with outside values and bound objects; None for others."""
     match function:
         case partial():
             inner = describe_function(function.func)
@@ -57,13 +57,13 @@ def describe_function(function: object) -> Json | None:
 
 
 def describe_maker(maker: Any) -> Json:
-    """Return the code of a user's class or function that makes things; a token of its own where there is none."""
+    """Return the code of a user's class or factory function; a random token if it has no description."""
     code = code_of(maker) if isinstance(maker, type) else describe_function(maker)
     return unknown_code(maker) if code is None else code
 
 
 def describe_held(attributes: Mapping[str, object]) -> Json | None:
-    """Return what attributes hold: data, arrays, modules, functions and the user's own objects; None for others."""
+    """Return the values of attributes: data, arrays, modules, functions and the user's objects; None for others."""
     held = {}
     for key, value in attributes.items():
         try:
@@ -78,14 +78,13 @@ def describe_held(attributes: Mapping[str, object]) -> Json | None:
 def _describe_attribute(value: object) -> Json | None:
     if isinstance(value, FunctionType | MethodType | partial):
         return describe_function(value)
-    return describe(value) if is_own(type(value)) else None  # a library's object may hold what Python does not show
+    return describe(value) if is_own(type(value)) else None  # a library's object may have state in C
 
 
 def own_identity(thing: Any) -> dict[str, Json]:
-    """Return what belongs to a component's identity beside its fields: of a user's class its code and attributes.
+    """Return the part of a component's identity beside its fields: the code and attributes of a user's class.
 
-    Empty for our own classes, where fields are all there is. What cannot be described gets a token, which no other
-    object has.
+    Empty for farout's own classes, which have only fields. An object without description gets a unique random token.
     """
     cls: type = type(thing)
     if not is_users(cls):
@@ -98,17 +97,17 @@ def own_identity(thing: Any) -> dict[str, Json]:
 
 
 def token_of(thing: object) -> str:
-    """Return a random token that an object keeps and that no other object has."""
+    """Return the random token of an object, which is stored in it and unique."""
     token: str = vars(thing).setdefault(_TOKEN, uuid.uuid4().hex)
     return token
 
 
 @lru_cache(maxsize=64)
 def unknown_code(cls: type | FunctionType) -> str:
-    """Return a random token for code without description, good in this process only; warn that nothing is reused."""
+    """Return a random token for code without description, valid in this process only; warn that nothing is reused."""
     warnings.warn(
-        f"what {cls.__qualname__} is cannot be told from its source and what it holds, so its results are not reused "
-        "between runs; define it in a file, with settings that are plain data",
+        f"{cls.__qualname__} cannot be identified by its source and attributes, so its results are not reused between "
+        "runs; define it in a file, with attributes that are plain data",
         stacklevel=3,
     )
     return uuid.uuid4().hex

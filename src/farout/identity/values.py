@@ -1,4 +1,4 @@
-"""JSON values that stand for what attributes and variables hold: data as it is, arrays and modules by their hash."""
+"""JSON descriptions of the values of attributes and variables: plain data unchanged, arrays and modules by hash."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from farout.identity.hashes import Json, bytes_of, canonical, digest, digest_arr
 P = ParamSpec("P")
 T = TypeVar("T")
 NO_DESCRIPTION = (OSError, TypeError, ValueError, RecursionError)
-"""Errors of a description that fails: no source file, a value of a kind we do not know, a structure without end."""
+"""Errors of a failed description: no source file, a value of an unsupported type, a recursive structure."""
 
 
-def or_none(function: Callable[P, T]) -> Callable[P, T | None]:
-    """Decorator: return None where a description fails."""
+def none_if_failed(function: Callable[P, T]) -> Callable[P, T | None]:
+    """Return the function with a result of None if a description fails (decorator)."""
 
     @wraps(function)
-    def described(*args: P.args, **kwargs: P.kwargs) -> T | None:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return function(*args, **kwargs)
         except NO_DESCRIPTION:
             return None
 
-    return described
+    return wrapper
 
 
 def plain(value: object) -> Json:
-    """Return a JSON value that is the same for equal values, and differs for others; TypeError for unknown kinds.
+    """Return a JSON value that is equal for equal values only. Raise TypeError for unsupported types.
 
-    Known are data (numbers, texts, lists, mappings, sets), arrays and tensors, modules, dataclasses, and objects with
-    a `fingerprint` or `digest`.
+    Supported: data (numbers, texts, lists, mappings, sets), arrays and tensors, modules, dataclasses, and objects
+    with a `fingerprint` or `digest`.
     """
     match value:
         case None | bool() | int() | str():
@@ -66,13 +66,13 @@ def plain(value: object) -> Json:
 
 def _module_digest(module: torch.nn.Module) -> str:
     for part in module.modules():
-        sources(type(part))  # an error where a class has no source: its digest would not tell it from others
+        sources(type(part))  # raises for a class without source, whose digest would not be unique
     own = getattr(module, "digest", None)
     return own if isinstance(own, str) else digest_module(module)
 
 
 def _object(value: object) -> Json:
-    """Return a dataclass as its fields and source, another object as its fingerprint."""
+    """Return a dataclass as its fields and source, any other object as its fingerprint."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {type(value).__qualname__: fields, "source": digest(sources(type(value)))}
@@ -83,7 +83,7 @@ def _object(value: object) -> Json:
 
 
 def same(a: object, b: object) -> bool:
-    """Return whether two values have the same description; False where one has none."""
+    """Return True if two values have the same description; False if one has none."""
     try:
         return canonical(plain(a)) == canonical(plain(b))
     except NO_DESCRIPTION:

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from farout.files import whole
+from farout.files import atomic_file
 from farout.networks.fine_tuning import adapted
 
 Loaded = TypeVar("Loaded", bound=nn.Module)
@@ -85,7 +85,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as temporary:
+    with atomic_file(path) as temporary:
         safetensors.torch.save_file(copies, temporary, dict(metadata))
 
 

@@ -1,4 +1,4 @@
-"""What a budget allows the work that all protocols share: training a network and fitting detectors."""
+"""Budget limits of the work that all protocols share: training networks and fitting detectors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from farout.study.spec import Budget
 
 
 class Shared(NamedTuple):
-    """Upper limits; None = what the study says."""
+    """Upper limits of one budget; None = no limit beyond the study's own."""
 
     train_images: int | None
     val_images: int | None
     epochs: int | None
     trained_networks: int | None
-    """Networks to be trained, the first ones of the study; those that are there already are not counted."""
+    """Networks that are trained: the first ones of the study. Networks with existing weights are not counted."""
     seeds: int | None
 
 

@@ -1,4 +1,4 @@
-"""What a study leaves out: by its budget, or because a detector cannot read a network. All of it is named."""
+"""Cuts of a study: what its budget leaves out, and detectors that cannot read a network. All of it is reported."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from farout.study.study import Trial
 
 
-def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
-    """The study without the seeds and the networks to be trained that its budget leaves out; and which those are."""
+def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
+    """Return the study without the seeds and trained networks beyond its budget, and a text per cut."""
     shared, cuts = SHARED[spec.budget], []
-    trained = [place for place, network in enumerate(spec.networks) if network.train]
+    trained = [index for index, network in enumerate(spec.networks) if network.train]
     left_out = trained[shared.trained_networks :] if shared.trained_networks else []
     seeds = spec.seeds[: shared.seeds]
     if left_out:
-        names = ", ".join(spec.networks[place].label or spec.networks[place].name for place in left_out)
+        names = ", ".join(spec.networks[index].label or spec.networks[index].name for index in left_out)
         cuts.append(f"{len(left_out)} of {len(trained)} networks to be trained: {names}")
     if seeds != spec.seeds:
         cuts.append(f"{len(spec.seeds) - len(seeds)} of {len(spec.seeds)} seeds")
@@ -37,12 +37,15 @@ def within_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
         cuts.append(f"{epochs - shared.epochs} of {epochs} epochs of training")
     if shared.epochs and any(network.train.steps for network in spec.networks if network.train):
         cuts.append(f"steps of training after {shared.epochs} epochs")
-    networks = [network for place, network in enumerate(spec.networks) if place not in left_out]
+    networks = [network for index, network in enumerate(spec.networks) if index not in left_out]
     return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
 
 
-def drop_unsuited(trials: list[Trial]) -> list[str]:
-    """Take out the detectors that cannot read one of several networks, and say which; an error where none suits."""
+def drop_unsuited_detectors(trials: list[Trial]) -> list[str]:
+    """Remove the detectors that cannot read one of several networks, and return the reasons.
+
+    Raise if a detector can read none of the networks.
+    """
     subjects = [subject for subject in trials[0].subjects if isinstance(subject, PostHocSubject)]
     reasons = _reasons([s for s in subjects if _may_not_suit(s.fit)], trials[0].inliers.test.about.shape)
     for name in dict.fromkeys(subject.label for subject in subjects):
@@ -54,13 +57,13 @@ def drop_unsuited(trials: list[Trial]) -> list[str]:
 
 
 def _may_not_suit(fit: FitCell) -> bool:
-    """Are there networks that the detector cannot read, and may this be one?"""
-    choosy = type(fit.detector).check_network is not PostHoc.check_network
-    return choosy or ("head" in fit.detector.needs and isinstance(fit.network, JoinedNetworks))
+    """Return True if the detector has requirements on its network that this one may not meet."""
+    checks_network = type(fit.detector).check_network is not PostHoc.check_network
+    return checks_network or ("head" in fit.detector.needs and isinstance(fit.network, JoinedNetworks))
 
 
 def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dict[tuple[str, str], str]:
-    """Why detectors cannot read networks, by network and detector."""
+    """Return the reasons why detectors cannot read networks, by network and detector."""
     reasons: dict[tuple[str, str], str] = {}
     sources = {subject.network: subject.fit.network for subject in subjects}
     needs = frozenset().union(*(subject.fit.detector.needs for subject in subjects))
@@ -76,6 +79,6 @@ def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dic
 
 
 def _sample(network: Network, shape: tuple[int, int, int], needs: frozenset[str]) -> Activations:
-    """What a few images of noise leave in a network."""
+    """Return the activations of a network for two images of noise."""
     noise = numpy_generator(0, "sample").random((2, *shape), np.float32)
     return forward(network, torch.from_numpy(noise), needs)

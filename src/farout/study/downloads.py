@@ -6,14 +6,14 @@ from contextlib import suppress
 
 from farout.data.download import NotDownloaded, cache_folder, offline
 from farout.networks.timm_bridge import expect_weights
-from farout.study.cuts import within_budget
+from farout.study.cuts import cut_to_budget
 from farout.study.sources.images import NamedImages
 from farout.study.spec import StudySpec
 
 
 def missing_downloads(spec: StudySpec) -> NotDownloaded:
-    """The error that names everything a run would download; nothing is downloaded to find out."""
-    spec, _ = within_budget(spec)
+    """Return an error that lists every file a run would download. Downloads nothing itself."""
+    spec, _ = cut_to_budget(spec)
     inliers = spec.inliers
     named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
     with offline() as absent:
@@ -27,6 +27,6 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
     lines = [f"  {name} from {address}" for name, address in absent.items()]
     files = "1 file is" if len(lines) == 1 else f"{len(lines)} files are"
     return NotDownloaded(
-        f"{files} missing, and a plan downloads nothing:\n" + "\n".join(lines) + "\n"
-        f"The run fetches data sets into {cache_folder()} (or where FAROUT_DATA says); after that it can be planned"
+        f"{files} missing, and `farout plan` downloads nothing:\n" + "\n".join(lines) + "\n"
+        f"`farout run` downloads them into {cache_folder()} (set FAROUT_DATA for another folder); plan after that"
     )

@@ -1,4 +1,4 @@
-"""Fit sizes: how many images networks are trained and detectors fitted on, of how many there are."""
+"""Fit sizes: the number of images that networks are trained on and detectors fitted on, of how many available."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 from farout.study.cells.cell import Cell
 from farout.study.cells.train import TrainCell
-from farout.study.sources.images import ImageSource, SomeImages
+from farout.study.sources.images import ImageSource, SubsetImages
 
 if TYPE_CHECKING:
     from farout.study.study import Trial
 
 SPLITS = {"train": "training", "val": "validation", "outliers": "outlier"}
-"""Splits to fit on, and what people call their images."""
+"""Splits used for fitting, and the adjective for their images in text."""
 Line = dict[str, Any]
-"""A line: what was fitted (`fitted`, `network`, `seed`); by split the number of images, and as of_… of how many."""
+"""Table row: the fitted thing (`fitted`, `network`, `seed`), and per split the images used and, as of_…, available."""
 
 
 def fit_lines(trials: Sequence[Trial]) -> list[Line]:
-    """A line per trained network, and one for all detectors of a network that are fitted on the same images."""
+    """Return a line per trained network, and one per group of a network's detectors fitted on the same images."""
     lines = [line for trial in trials for line in (*_networks(trial), *_detectors(trial))]
     return lines if any(line[kind] for line in lines for kind in SPLITS.values()) else []
 
 
 def fit_cuts(trials: Sequence[Trial]) -> list[str]:
-    """The images that the budget takes away from training and fitting."""
-    lines, told = fit_lines(trials), []
+    """Return a text per split that the budget cuts: how many images are left out of training and fitting."""
+    lines, texts = fit_lines(trials), []
     for kind in SPLITS.values():
         for line in lines:
-            used, there = line[kind], line[f"of_{kind}"]
-            if 0 < used < there:
+            used, available = line[kind], line[f"of_{kind}"]
+            if 0 < used < available:
                 use = f"{_fitted(lines)} on the other {used:,}" if kind == SPLITS["train"] else f"{used:,} are used"
-                told.append(f"{there - used:,} of {there:,} {kind} images: {use}")
-    return list(dict.fromkeys(told))
+                texts.append(f"{available - used:,} of {available:,} {kind} images: {use}")
+    return list(dict.fromkeys(texts))
 
 
 def fit_text(lines: Iterable[Line]) -> list[str]:
-    """A line of text per group of things that were fitted on the same numbers of images."""
+    """Return a line of text per group of networks and detectors that were fitted on the same numbers of images."""
     groups: dict[str, list[str]] = {}
     for line in lines:
         sizes = [_size(line, kind) for kind in SPLITS.values() if line[kind]]
@@ -47,8 +47,8 @@ def fit_text(lines: Iterable[Line]) -> list[str]:
 
 
 def _size(line: Line, kind: str) -> str:
-    used, there = line[kind], line[f"of_{kind}"]
-    return f"{used:,} of {there:,} {kind} images" if used < there else f"all {there:,} {kind} images"
+    used, available = line[kind], line[f"of_{kind}"]
+    return f"{used:,} of {available:,} {kind} images" if used < available else f"all {available:,} {kind} images"
 
 
 def _fitted(lines: Iterable[Line]) -> str:
@@ -57,22 +57,23 @@ def _fitted(lines: Iterable[Line]) -> str:
 
 
 def _networks(trial: Trial) -> Iterator[Line]:
-    """The networks that the study trains."""
-    cells = {cell.id: cell for subject in trial.subjects for cell in _needs(subject.requires)}
+    """Yield a line per network that the study trains."""
+    cells = {cell.id: cell for subject in trial.subjects for cell in _with_required(subject.requires)}
     for cell in cells.values():
         if isinstance(cell, TrainCell):
             splits = {"train": cell.train, "val": cell.val}
             yield _line(f"network {cell.label}", cell.label, trial.seed, splits)
 
 
-def _needs(cells: Iterable[Cell]) -> Iterator[Cell]:
+def _with_required(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Yield the cells, each after all cells that it requires."""
     for cell in cells:
-        yield from _needs(cell.requires)
+        yield from _with_required(cell.requires)
         yield cell
 
 
 def _detectors(trial: Trial) -> Iterator[Line]:
-    """Those fitted on the same images of a network as one line; those that are not fitted as another."""
+    """Yield a line per group of detectors that share the network and the splits they are fitted on."""
     groups: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
     for subject in trial.subjects:
         groups.setdefault((subject.network, tuple(subject.learns)), []).append(subject)
@@ -84,12 +85,12 @@ def _detectors(trial: Trial) -> Iterator[Line]:
 def _line(fitted: str, network: str, seed: int, splits: Mapping[str, ImageSource]) -> Line:
     line: Line = {"fitted": fitted, "network": network, "seed": str(seed)}
     for split, kind in SPLITS.items():
-        used, there = _sizes(splits[split]) if split in splits else (0, 0)
-        line |= {kind: used, f"of_{kind}": there}
+        used, available = _sizes(splits[split]) if split in splits else (0, 0)
+        line |= {kind: used, f"of_{kind}": available}
     return line
 
 
 def _sizes(images: ImageSource) -> tuple[int, int]:
-    """Count the images of a source, and those that it was drawn from."""
+    """Return the number of images of a source, and of the source it is a subset of."""
     total = images.about.total
-    return total, len(images.source.preview()) if isinstance(images, SomeImages) else total
+    return total, len(images.source.preview()) if isinstance(images, SubsetImages) else total

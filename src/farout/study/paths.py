@@ -1,6 +1,6 @@
-"""Paths among the parameters of a study: relative ones start from the folder of the study's file.
+"""Paths in a study file: relative ones are resolved against the folder of the file.
 
-A component says itself which of its parameters are paths, by their type: `Path`, `str | Path | None`, `list[Path]`.
+A component declares which of its parameters are paths by their type: `Path`, `str | Path | None`, `list[Path]`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from typing import Any, get_args
 from farout.registry import REGISTRIES, Registry, UnknownName
 
 _CODE = re.compile(r"(.+\.py)(:\w+)")
-"""An object in a file of the user's: "file.py:name"."""
+"""Reference to an object in a user's Python file: "file.py:name"."""
 
 
-def resolved(params: Mapping[str, Any], makers: list[Callable[..., Any]], folder: Path) -> dict[str, Any]:
-    """Return parameters of a component with its paths made absolute, and those of components named inside them."""
-    paths = set().union(*map(path_parameters, makers))
-    return {key: _rooted(value, folder) if key in paths else _inner(value, folder) for key, value in params.items()}
+def resolve_paths(params: Mapping[str, Any], factories: list[Callable[..., Any]], folder: Path) -> dict[str, Any]:
+    """Return the parameters of a component with absolute paths, also in the components nested inside them."""
+    paths = set().union(*map(path_parameters, factories))
+    return {
+        key: _make_absolute(value, folder) if key in paths else _resolve_nested(value, folder)
+        for key, value in params.items()
+    }
 
 
-def path_parameters(maker: Callable[..., Any]) -> set[str]:
-    """Return the parameters of a class or function that are annotated as paths."""
+def path_parameters(factory: Callable[..., Any]) -> set[str]:
+    """Return the names of the parameters of a class or function that are annotated as paths."""
     try:
-        known = inspect.signature(maker, eval_str=True).parameters
-    except Exception:  # a name that is imported for type checkers alone
-        known = inspect.signature(maker).parameters
-    return {name for name, parameter in known.items() if _is_path(parameter.annotation)}
+        parameters = inspect.signature(factory, eval_str=True).parameters
+    except Exception:  # an annotation uses a name that is imported under TYPE_CHECKING only
+        parameters = inspect.signature(factory).parameters
+    return {name for name, parameter in parameters.items() if _is_path(parameter.annotation)}
 
 
 def _is_path(annotation: Any) -> bool:
@@ -38,9 +41,9 @@ def _is_path(annotation: Any) -> bool:
     return annotation is Path or any(map(_is_path, get_args(annotation)))
 
 
-def _rooted(value: Any, folder: Path) -> Any:
+def _make_absolute(value: Any, folder: Path) -> Any:
     if isinstance(value, list | tuple):
-        return [_rooted(item, folder) for item in value]
+        return [_make_absolute(item, folder) for item in value]
     if not isinstance(value, str):
         return value
     code = _CODE.fullmatch(value)
@@ -48,22 +51,23 @@ def _rooted(value: Any, folder: Path) -> Any:
     return f"{(folder / Path(file).expanduser()).resolve()}{name}"
 
 
-def _inner(value: Any, folder: Path) -> Any:
-    """Resolve the paths of components that stand inside parameters: {name: frost, frost_dir: photographs}."""
+def _resolve_nested(value: Any, folder: Path) -> Any:
+    """Resolve the paths of components nested inside parameters: {name: frost, frost_dir: photographs}."""
     if isinstance(value, list | tuple):
-        return [_inner(item, folder) for item in value]
+        return [_resolve_nested(item, folder) for item in value]
     if not isinstance(value, Mapping):
         return value
     name = value.get("name")
-    return resolved(value, makers_of(name, list(REGISTRIES.values())) if isinstance(name, str) else [], folder)
+    factories = find_factories(name, list(REGISTRIES.values())) if isinstance(name, str) else []
+    return resolve_paths(value, factories, folder)
 
 
-def makers_of(name: str, registries: Iterable[Registry[Any]]) -> list[Callable[..., Any]]:
-    """Return the classes and functions that these registries know by a name."""
-    found = []
+def find_factories(name: str, registries: Iterable[Registry[Any]]) -> list[Callable[..., Any]]:
+    """Return the classes and functions registered under a name in any of these registries."""
+    factories = []
     for registry in registries:
         try:
-            found.append(registry[name])
+            factories.append(registry[name])
         except UnknownName:
             continue
-    return found
+    return factories

@@ -1,4 +1,4 @@
-"""Reading a run: its plan and the records in its store. Nothing here computes a score."""
+"""Results of a run, read from its plan and the records in its store. Nothing here computes a score."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from farout.files import present, read_json
+from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
-from farout.study.records import Damaged, is_plain, read_proven, write_proven
+from farout.study.records import Damaged, is_plain, read_verified_json, write_verified_json
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
@@ -22,32 +22,32 @@ from farout.study.study import Study
 PLAN = "plan.json"
 FORMAT = 5
 CLASSIFIED = "classified"
-"""The role of rows that hold a network's classes of the inlier test images."""
+"""Role tag of rows that hold a network's predicted classes of the inlier test images."""
 
 
 SHOWN = 5
-"""Damaged files that are named."""
+"""Largest number of damaged files that are listed."""
 
 
 def _cell_name(name: str) -> str:
     if not is_plain(name):
-        raise ValueError(f"{name!r} is no identity of a result")
+        raise ValueError(f"{name!r} is not a valid identity of a result")
     return name
 
 
 class Row(NamedTuple):
-    """One cell of a plan as stored."""
+    """One cell of a stored plan."""
 
     protocol: str
     cell: str
     title: str
     tags: Mapping[str, str]
     requires: Sequence[str] = ()
-    """The cells it is computed from."""
+    """Ids of the cells that it is computed from."""
 
 
 class Failure(NamedTuple):
-    """A row without a result, and why."""
+    """A row that failed, with the error."""
 
     row: Row
     traceback: str
@@ -56,42 +56,43 @@ class Failure(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Numbers of results: every cell of a plan once, those that others are computed from included."""
+    """Numbers of results: every cell of a plan counted once, including those that others are computed from."""
 
     total: int
     missing: int
     failed: int
-    """Of the missing ones, those that were tried."""
+    """Missing cells whose last attempt failed."""
 
     @classmethod
     def of(cls, rows: Iterable[Row], store: Store) -> Counts:
-        """Count the results that these rows of a plan stand for, and how many of them the store lacks."""
+        """Count the cells of these rows, and how many of them the store lacks."""
         cells = dict.fromkeys(cell for row in rows for cell in (*row.requires, row.cell))
         missing = [cell for cell in cells if not store.has(cell)]
         return cls(len(cells), len(missing), sum(store.failure(cell) is not None for cell in missing))
 
 
 def rows_of(entries: Iterable[Entry]) -> list[Row]:
-    """The rows by which a plan is stored and counted."""
+    """Return the rows of a plan's entries."""
     return [
-        Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [need.id for need in _needs(e.cell)]) for e in entries
+        Row(e.protocol, e.cell.id, e.cell.title, dict(e.tags), [required.id for required in _all_required(e.cell)])
+        for e in entries
     ]
 
 
 def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
-    """Store all that a report shows of the study, so that it can be read without the study's parts."""
+    """Write all that a report shows of the study, so that it can be read without opening images or networks."""
     rows = [row._asdict() for row in rows_of(entries)]
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
-    facts["notes"] = [*study.notes, *_told(study)]
+    facts["notes"] = [*study.notes, *_detector_notes(study)]
     facts["fitted"] = fit_lines(study.trials)
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    write_proven(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+    write_verified_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
 
 
 def damaged_plan(store: Store) -> list[str]:
-    """Return why the plan that an earlier run has stored is damaged; nothing where it is whole, or there is none."""
+    """Return why the stored plan of an earlier run is damaged; an empty list if it is undamaged or absent."""
     try:
-        read_proven(store.root / PLAN)
+        read_verified_json(store.root / PLAN)
     except FileNotFoundError:
         return []
     except Damaged as error:
@@ -99,113 +100,115 @@ def damaged_plan(store: Store) -> list[str]:
     return []
 
 
-def _told(study: Study) -> list[str]:
-    """What the detectors say of themselves, each note once."""
-    told = (s.notes(t.inliers.test, t.outliers) for t in study.trials for s in t.subjects)
-    return list(dict.fromkeys(note for notes in told for note in notes))
+def _detector_notes(study: Study) -> list[str]:
+    """Return the notes of all detectors, each once."""
+    notes = (s.notes(t.inliers.test, t.outliers) for t in study.trials for s in t.subjects)
+    return list(dict.fromkeys(note for group in notes for note in group))
 
 
-def _needs(cell: Cell) -> Iterator[Cell]:
-    """All that the cell is computed from, what comes first first."""
-    for need in cell.requires:
-        yield from _needs(need)
-        yield need
+def _all_required(cell: Cell) -> Iterator[Cell]:
+    """Yield all cells that the cell is computed from, each after the ones it requires itself."""
+    for required in cell.requires:
+        yield from _all_required(required)
+        yield required
 
 
 class Results:
-    """What a run holds so far."""
+    """Results that a run has stored so far."""
 
     def __init__(self, root: str | Path) -> None:
         self.store = Store(root)
         path = self.store.root / PLAN
-        if not path.parent.is_dir() or not present(path):
+        if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
-        plan = _read(path)
+        plan = _read_plan(path)
         self.name = plan.name
         self.budget = plan.budget
         self.protocols = plan.protocols
         self.cuts = plan.cuts
-        """What the budget left out."""
+        """Texts on what the budget left out."""
         self.spec = plan.spec
         self.rows = [Row(**row.model_dump()) for row in plan.rows]
         self.notes = [*plan.notes, *self.damaged]
-        """What else people must know to read the results right."""
+        """Caveats that a reader of the results must know."""
         self.fitted = plan.fitted
-        """Fit sizes of networks and detectors: lines of a table."""
+        """Fit sizes of networks and detectors, see fit_sizes.py."""
 
     @cached_property
     def damaged(self) -> list[str]:
-        """The damaged files of the run, which are read as if they were missing."""
+        """Texts on the damaged files of the run, which count as missing."""
         cells = dict.fromkeys(cell for row in self.rows for cell in (*row.requires, row.cell))
-        return shortened([why for cell in cells if (why := self.store.damaged(cell))])
+        return shortened([reason for cell in cells if (reason := self.store.damaged(cell))])
 
     def done(self, protocol: str) -> list[Row]:
-        """The protocol's rows that have a result, save those that `classified` gives."""
+        """Return the protocol's rows that have a result, except those of `classified`."""
         return [row for row in self._done(protocol) if row.tags.get("role") != CLASSIFIED]
 
     def classified(self, protocol: str) -> list[Row]:
-        """The protocol's rows that hold a network's classes of the inlier test images."""
+        """Return the protocol's rows that hold a network's predicted classes of the inlier test images."""
         return [row for row in self._done(protocol) if row.tags.get("role") == CLASSIFIED]
 
     def _done(self, protocol: str) -> list[Row]:
         return [row for row in self.rows if row.protocol == protocol and self.store.has(row.cell)]
 
     def counts(self) -> Counts:
-        """Count the results that the run is made of, and how many of them are missing."""
+        """Count the cells of the run, and how many of them are missing."""
         return Counts.of(self.rows, self.store)
 
     def pending(self) -> list[Row]:
-        """The rows without a result."""
+        """Return the rows without a result."""
         return [row for row in self.rows if not self.store.has(row.cell)]
 
     def failures(self) -> dict[str, Failure]:
-        """The rows that failed when last tried, each for the first cell on its way that did."""
-        found: dict[str, Failure] = {}
+        """Return the rows whose last attempt failed, with the error of the first failed cell that each requires."""
+        failures: dict[str, Failure] = {}
         for row in self.pending():
-            tried = (self.store.failure(cell) for cell in (*row.requires, row.cell) if not self.store.has(cell))
-            failure = next((failure for failure in tried if failure), None)
+            attempts = (self.store.failure(cell) for cell in (*row.requires, row.cell) if not self.store.has(cell))
+            failure = next((failure for failure in attempts if failure), None)
             if failure:
-                found[row.cell] = Failure(row, failure["traceback"], failure["reason"])
-        return found
+                failures[row.cell] = Failure(row, failure["traceback"], failure["reason"])
+        return failures
 
     def scores(self, row: Row) -> NDArray[np.float64]:
-        """The scores of one row."""
+        """Return the scores of one row."""
         return self.store.scores(row.cell)
 
     def index(self, row: Row) -> NDArray[np.int64]:
-        """The index that each image of one row has in its own set."""
+        """Return the index that each image of one row has in its own set."""
         return self.store.column(row.cell, "index")
 
     def labels(self, row: Row) -> NDArray[np.int64]:
-        """The labels of the images of one row."""
+        """Return the labels of the images of one row."""
         return self.store.column(row.cell, "label")
 
     def known(self, row: Row, name: str) -> NDArray[Any] | None:
-        """What `attribute` gives; None where nobody knows it of these images."""
+        """Return an attribute of the images of one row; None if they do not have it."""
         return self.attribute(row, name) if f"attribute:{name}" in self.store.columns(row.cell) else None
 
     def attribute(self, row: Row, name: str) -> NDArray[Any]:
-        """What is known of the images of one row besides their scores."""
+        """Return an attribute of the images of one row. Raise if they do not have it."""
         return self.store.column(row.cell, f"attribute:{name}")
 
 
 def positions(index: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where images are among others of the same set, by the indices of both; an error where one is missing.
+    """Return the positions in `among` of the images in `index`; both hold indices in the same set.
 
-    Where an image stands there several times, the first of its kind is found at the first place, and so on.
+    Where an image occurs several times in both, its first occurrence gets the first position, and so on. Raise if an
+    image is missing.
     """
     wanted, keys = (2**31 * one + _repetition(one) for one in (index, among))
     missing = ~np.isin(wanted, keys)
     if missing.any():
         raise ValueError(
-            f"images {index[missing][:5].tolist()} are not among the {len(among):,} they are looked for in"
+            f"images {index[missing][:5].tolist()} are not among the {len(among):,} expected ones; both must come from "
+            "the same set"
         )
     order = np.argsort(keys)
     return order[np.searchsorted(keys[order], wanted)]
 
 
 def _repetition(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often each value has been there before."""
+    """Return how many equal values come before each value."""
     order = np.argsort(values, kind="stable")
     counts = np.empty(len(values), np.int64)
     counts[order] = np.arange(len(values)) - np.searchsorted(values[order], values[order])
@@ -213,7 +216,7 @@ def _repetition(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def shortened(damaged: Sequence[str]) -> list[str]:
-    """Return the first few lines on damaged files, and how many more there are."""
+    """Return the first few texts on damaged files, and a line with the number of the others."""
     more = len(damaged) - SHOWN
     return [*damaged[:SHOWN], *([f"{more:,} more damaged results"] if more > 0 else [])]
 
@@ -240,16 +243,16 @@ class _Plan(BaseModel):
     rows: list[_Row]
 
 
-def _read(path: Path) -> _Plan:
-    found = read_json(path)
-    known = found.get("format") if isinstance(found, dict) else None
-    if type(known) is int and known != FORMAT:
-        raise ValueError(f"{path} has format {known}, this version reads format {FORMAT}; run it again")
+def _read_plan(path: Path) -> _Plan:
+    value = read_json(path)
+    version = value.get("format") if isinstance(value, dict) else None
+    if type(version) is int and version != FORMAT:
+        raise ValueError(f"{path} has format {version}, this version reads format {FORMAT}; run it again")
     try:
-        return _Plan.model_validate(read_proven(path))
+        return _Plan.model_validate(read_verified_json(path))
     except Damaged as error:
         raise ValueError(f"{error}; the same run command writes it again") from None
     except ValidationError as error:
         first = error.errors()[0]
-        why = f"{'.'.join(map(str, first['loc'])) or 'plan'}: {first['msg']}"
-        raise ValueError(f"{path} is damaged ({why}); the same run command writes it again") from None
+        reason = f"{'.'.join(map(str, first['loc'])) or 'plan'}: {first['msg']}"
+        raise ValueError(f"{path} is damaged ({reason}); the same run command writes it again") from None

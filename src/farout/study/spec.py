@@ -1,4 +1,4 @@
-"""What a study file may say: pydantic models that refuse unknown keys, read with a safe YAML loader."""
+"""Schema of study files: pydantic models that refuse unknown keys, read with a safe YAML loader."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from farout import networks
 from farout.component import Named
 from farout.data.arrays import MOST_CLASSES, list_npz_arrays
 from farout.data.catalog import DATASETS, builders, split_folders
-from farout.files import opened
+from farout.files import open_file
 from farout.registry import UnknownName, registry_of, unknown
-from farout.study.paths import makers_of, resolved
+from farout.study.paths import find_factories, resolve_paths
 from farout.study.yaml_files import LARGEST, load
 from farout.training.recipe import Recipe
 
@@ -43,20 +43,20 @@ BUDGETS: tuple[Budget, ...] = ("quick", "standard", "full")
 
 T = TypeVar("T")
 MOST = 1000
-"""Outlier sets, networks, detectors or seeds of a study: more would take years, or are a slip."""
+"""Largest number of outlier sets, networks, detectors or seeds of a study; more are probably a mistake."""
 MOST_MEMBERS = 100
-"""Networks of an ensemble."""
+"""Largest number of networks in an ensemble."""
 MOST_PIXELS = 4096
-"""Side of the images a network takes."""
+"""Largest side of the images that a network takes."""
 Label = Annotated[str, Field(min_length=1)]
-"""Name of a thing in tables."""
+"""Name that tables use."""
 SPLIT = "give both splits: inliers: {train: …, test: …}, each a name, a file or a folder"
-"""Advice for inliers that are one set."""
+"""Advice in errors about inliers without a train split."""
 
 
 @contextmanager
 def own_by_plugin() -> Iterator[None]:
-    """Add to the error for an unknown name that one's own are made known with --plugin."""
+    """Add the advice to use --plugin to errors about unknown names."""
     try:
         yield
     except UnknownName as error:
@@ -84,12 +84,12 @@ def _check_keys(cls: type[Any], keys: Iterable[Any], known: Iterable[str]) -> No
 
 
 def _named(value: Any) -> Any:
-    """A bare string is short for {name: string}."""
+    """Expand a bare string to {name: string}."""
     return {"name": value} if isinstance(value, str) else value
 
 
 class DataSpec(Spec):
-    """One image set: a named set, an .npz file or a folder."""
+    """Image set: a named set, an .npz file or a folder."""
 
     name: str = Field(min_length=1)
     split: str = "test"
@@ -99,26 +99,26 @@ class DataSpec(Spec):
 
 
 def _data(value: Any, info: ValidationInfo) -> Any:
-    """ "toy:test/ood_cls" is short for {name: toy, split: test/ood_cls}; paths start from the study's folder."""
-    if isinstance(value, str) and value.find(":") > 1 and not _path(value, info).exists():  # nor a drive letter
+    """Expand "toy:test/ood_cls" to {name: toy, split: test/ood_cls}, and resolve paths against the study's folder."""
+    if isinstance(value, str) and value.find(":") > 1 and not _path(value, info).exists():  # C: is a drive letter
         name, _, split = value.rpartition(":")
         value = {"name": name, "split": split}
     value = _named(value)
     if isinstance(value, dict) and isinstance(value.get("name"), str):
-        value = {**value, "name": _rooted(value["name"], info)}
+        value = {**value, "name": _resolve_name(value["name"], info)}
         if isinstance(value.get("options"), dict):
-            value["options"] = resolved(value["options"], list(builders(value["name"])), _folder(info))
+            value["options"] = resolve_paths(value["options"], list(builders(value["name"])), _folder(info))
     return value
 
 
-def _rooted(name: str, info: ValidationInfo) -> str:
-    """A path, taken from the study's folder, where there is one and no set has that name; else the name as it is."""
+def _resolve_name(name: str, info: ValidationInfo) -> str:
+    """Return the name of a registered set unchanged, and a path as absolute, resolved against the study's folder."""
     path = _path(name, info)
     if not name or name in DATASETS:
         return name
     if path.exists() or Path(name).suffix or "/" in name:
         return str(path.resolve())
-    if info.context:  # a study's names are not looked up in the folder that the command happens to run in
+    if info.context:  # in a study file, every other name must be registered
         with own_by_plugin():
             DATASETS[name]
     return name
@@ -136,7 +136,7 @@ Data = Annotated[DataSpec, BeforeValidator(_data)]
 
 
 class InliersSpec(Spec):
-    """The inlier distribution in its three splits; `val` is cut from `train` where there is none."""
+    """Inlier distribution in three splits; without `val`, a tenth of `train` serves as validation split."""
 
     train: Data | None = None
     val: Data | None = None
@@ -144,7 +144,7 @@ class InliersSpec(Spec):
 
 
 def _inliers(value: Any, info: ValidationInfo) -> Any:
-    """A single name stands for its train, val and test splits; a file, or a folder without splits, for its images."""
+    """Expand a single name to its train, val and test splits, and a file or folder to the splits that it has."""
     if isinstance(value, dict) and "name" not in value:
         return value
     value = _data(value, info)
@@ -152,10 +152,10 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
         return {"test": value}
     path, splits = Path(str(value["name"])), ["train", "val", "test"]
     if path.is_absolute() and path.exists():
-        inside = (
+        available = (
             split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in list_npz_arrays(path)]
         )
-        splits = [split for split in splits if split in inside] or ["test"]
+        splits = [split for split in splits if split in available] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 
 
@@ -164,11 +164,11 @@ InlierSplits = Annotated[InliersSpec, BeforeValidator(_inliers)]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainSpec(Recipe):
-    """How a network is trained before the study: a recipe, whose seed is the study's; all of it is in its identity."""
+    """Training recipe of a network; its seed is the study's. All fields are part of the network's identity."""
 
     __pydantic_config__ = ConfigDict(allow_inf_nan=False)
     epochs: int | None = None
-    """100 where the number of steps is not given either."""
+    """None = 100, unless `steps` is set."""
 
     def __post_init__(self) -> None:
         if self.epochs is None and self.steps is None:
@@ -188,14 +188,14 @@ def _without_seed(recipe: Any, dump: SerializerFunctionWrapHandler) -> Any:
 
 
 Training = Annotated[TrainSpec, BeforeValidator(_recipe), WrapSerializer(_without_seed)]
-WeightsFile = Annotated[str, AfterValidator(_rooted)]
+WeightsFile = Annotated[str, AfterValidator(_resolve_name)]
 
 
 class NamedSpec(Spec):
-    """A thing by name with its parameters beside it: {name: knn, k: 10}."""
+    """Component by name with its parameters beside it: {name: knn, k: 10}."""
 
     kinds: ClassVar[tuple[str, ...]]
-    """Kinds of things that the name may stand for."""
+    """Registries in which the name is looked up."""
     name: str = Field(min_length=1)
     params: dict[str, Any] = Field(default_factory=dict)
 
@@ -210,24 +210,24 @@ class NamedSpec(Spec):
 
     @classmethod
     def _check_params(cls, name: str, params: dict[str, Any]) -> None:
-        """Raise an error for unknown parameters; by default they are found out when the thing is made."""
+        """Raise for unknown parameters; by default, creating the component does."""
 
     @field_validator("params")
     @classmethod
-    def _resolved(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        """Resolve paths from the study's folder, and let the thing refuse what has no place in a study."""
-        makers = makers_of(info.data.get("name", ""), map(registry_of, cls.kinds)) if params else []
-        for maker in makers:
-            if isinstance(maker, type) and issubclass(maker, Named):
-                maker.check_study(params)
-        return resolved(params, makers, _folder(info))
+    def _resolve_params(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        """Resolve paths against the study's folder, and let the component refuse parameters not allowed in a study."""
+        factories = find_factories(info.data.get("name", ""), map(registry_of, cls.kinds)) if params else []
+        for factory in factories:
+            if isinstance(factory, type) and issubclass(factory, Named):
+                factory.check_study(params)
+        return resolve_paths(params, factories, _folder(info))
 
 
 class NetworkSpec(NamedSpec):
-    """A classifier by architecture, with weights from a file, from timm (`pretrained`) or trained here.
+    """Classifier by architecture, with weights from a file, from timm (`pretrained`) or trained in the study.
 
-    `train` beside `weights` or `pretrained` fine-tunes these, with a new head where they know other classes. Several
-    files of weights, or `members` to be trained, make an ensemble; a budget counts it as one network.
+    `train` beside `weights` or `pretrained` fine-tunes these, with a new head if they have other classes. Several
+    weights files, or `members` to be trained, make an ensemble; a budget counts it as one network.
     """
 
     kinds = ("network",)
@@ -239,12 +239,11 @@ class NetworkSpec(NamedSpec):
     pretrained: bool = False
     train: Training | None = None
     mean: FiniteFloat | tuple[FiniteFloat, ...] | None = None
-    """Normalizer, a number per channel or one for all; None = 0.5, or what timm's weights saw of a network that timm
-    builds."""
+    """Mean of the normalizer, a number per channel or one for all; None = 0.5, or timm's own for a network of timm."""
     std: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
-    """None = those of the inliers; 0 = none: a network of timm's gives its features alone."""
+    """Number of classes. None = those of the inliers; 0 = a network of timm without head, which gives features only."""
 
     @classmethod
     def _check_params(cls, name: str, params: dict[str, Any]) -> None:
@@ -253,14 +252,16 @@ class NetworkSpec(NamedSpec):
             _check_keys(cls, params, [*(field for field in cls.model_fields if field != "params"), *known])
 
     @model_validator(mode="after")
-    def _one_origin(self) -> NetworkSpec:
+    def _check_weights(self) -> NetworkSpec:
         if self.weights is None and not self.pretrained and self.train is None:
             raise ValueError(
-                f"network {self.name!r}: give weights: file or pretrained: true, train: {{…}}, or train beside one of "
-                "them to fine-tune it"
+                f"network {self.name!r} has no weights: give weights: file, pretrained: true or train: {{…}}; train "
+                "beside one of the others fine-tunes it"
             )
         if self.weights is not None and self.pretrained:
-            raise ValueError(f"network {self.name!r}: its weights come from a file or from timm: leave out pretrained")
+            raise ValueError(
+                f"network {self.name!r} has both weights: (a file) and pretrained: true (timm); leave out one of them"
+            )
         if self.train and isinstance(self.weights, tuple):
             raise ValueError(
                 f"network {self.name!r}: training starts from one file, got {len(self.weights)}; for an ensemble give "
@@ -269,75 +270,77 @@ class NetworkSpec(NamedSpec):
         if self.train and self.classes == 0:
             raise ValueError(f"network {self.name!r}: without classes (classes: 0) there is nothing to train")
         if isinstance(self.weights, tuple) and len(set(self.weights)) < len(self.weights):
-            raise ValueError(f"network {self.name!r}: the members of an ensemble differ, and a file stands there twice")
+            raise ValueError(
+                f"network {self.name!r}: weights: names a file twice; the members of an ensemble must differ"
+            )
         if self.members and not self.train:
             raise ValueError(
-                f"network {self.name!r}: members: {self.members} are networks to be trained here; of networks that are "
-                "there already name all files, weights: [a.safetensors, b.safetensors, …]"
+                f"network {self.name!r}: members: {self.members} needs train:, which trains them; for an ensemble of "
+                "trained networks list their files, weights: [a.safetensors, b.safetensors, …]"
             )
         return self
 
 
 class DetectorSpec(NamedSpec):
-    """A detector or an adapter by name with its parameters: {name: knn, k: 10}, {name: onnx, path: mine.onnx}."""
+    """Detector or adapter by name with its parameters: {name: knn, k: 10}, {name: onnx, path: mine.onnx}."""
 
     kinds = ("detector", "adapter")
     label: Label | None = None
 
 
 class ProtocolSpec(NamedSpec):
-    """A protocol by name with its parameters: {name: attributes, shift: [hue, size]}."""
+    """Protocol by name with its parameters: {name: attributes, shift: [hue, size]}."""
 
     kinds = ("protocol",)
 
 
-def _folder_name(name: str) -> str:
-    """A study's name is the name of its folder of results."""
+def _check_name(name: str) -> str:
+    """Raise if a study's name cannot be the name of its results folder."""
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise ValueError(
-            f"a study's name starts with a letter or digit and holds letters, digits, '_', '.' and '-' only, got "
-            f"{name!r}; give it one with name: (by default it is the file's name)"
+            f"a study's name must start with a letter or digit and hold only letters, digits, '_', '.' and '-', got "
+            f"{name!r}; set it with name: (by default it is the file's name)"
         )
     return name
 
 
-def _distinct(items: list[T]) -> list[T]:
-    twice = [item for item, times in Counter(items).items() if times > 1]
-    if twice:
-        raise ValueError(f"{', '.join(map(str, twice))} stands there twice")
+def _check_distinct(items: list[T]) -> list[T]:
+    repeated = [item for item, times in Counter(items).items() if times > 1]
+    if repeated:
+        raise ValueError(f"{', '.join(map(str, repeated))} is listed more than once; list each only once")
     return items
 
 
-def _distinct_names(protocols: list[ProtocolSpec]) -> list[ProtocolSpec]:
-    _distinct([protocol.name for protocol in protocols])
+def _check_distinct_names(protocols: list[ProtocolSpec]) -> list[ProtocolSpec]:
+    _check_distinct([protocol.name for protocol in protocols])
     return protocols
 
 
 class StudySpec(Spec):
-    """A study: which detectors, on which networks, against which images, by which protocols."""
+    """Content of a study file: the detectors, networks, images, protocols, seeds and budget."""
 
-    name: Annotated[str, AfterValidator(_folder_name)]
+    name: Annotated[str, AfterValidator(_check_name)]
     inliers: InlierSplits
     outliers: list[Data] = Field(default_factory=list, max_length=MOST)
     networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list, max_length=MOST)
     detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1, max_length=MOST)
-    protocols: Annotated[list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_distinct_names)] = (
-        Field(default=[ProtocolSpec(name="clean")], min_length=1)
-    )
-    seeds: Annotated[list[NonNegativeInt], AfterValidator(_distinct)] = Field(
+    protocols: Annotated[
+        list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_check_distinct_names)
+    ] = Field(default=[ProtocolSpec(name="clean")], min_length=1)
+    seeds: Annotated[list[NonNegativeInt], AfterValidator(_check_distinct)] = Field(
         default=[0], min_length=1, max_length=MOST
     )
     budget: Budget = "standard"
     validation_outliers: Data | None = None
-    """What supervised detectors (mds_layers) learn from, at most as many as a budget has validation images; never among
-    the outliers tested."""
+    """Outliers that supervised detectors (mds_layers) are fitted on, at most as many as the budget has validation
+    images; never among the outliers tested."""
 
     @classmethod
     def read(cls, path: str | Path) -> StudySpec:
-        """A study from a YAML file; paths in it are relative to the file."""
+        """Read a study from a YAML file; paths in it are relative to the file."""
         path = Path(path)
         try:
-            with opened(path.resolve()) as file:
+            with open_file(path.resolve()) as file:
                 value = load(file.read(4 * LARGEST).decode("utf-8"))
         except (OSError, ValueError) as error:
             raise ValueError(f"cannot read the study {path}: {error}") from error
@@ -346,31 +349,31 @@ class StudySpec(Spec):
         try:
             return cls.model_validate({"name": path.stem, **value}, context={"folder": path.resolve().parent})
         except ValidationError as error:
-            raise ValueError(f"the study {path} is not right:\n{_problems(error)}") from None
+            raise ValueError(f"the study {path} is not valid:\n{_format_problems(error)}") from None
 
     def without(self, names: Iterable[str]) -> StudySpec:
-        """The study less the detectors of these names or labels."""
-        left = list(self.detectors)
+        """Return the study without the detectors of these names or labels."""
+        remaining = list(self.detectors)
         for name in names:
-            kept = [item for item in left if name not in (item.name, item.label)]
-            if len(kept) == len(left):
-                raise unknown("detector of the study:", name, {item.label or item.name for item in left})
-            left = kept
-        if not left:
-            raise ValueError("without these detectors the study has none left")
-        return self.model_copy(update={"detectors": left})
+            kept = [item for item in remaining if name not in (item.name, item.label)]
+            if len(kept) == len(remaining):
+                raise unknown("detector of the study:", name, {item.label or item.name for item in remaining})
+            remaining = kept
+        if not remaining:
+            raise ValueError("without these detectors the study has none left; keep at least one")
+        return self.model_copy(update={"detectors": remaining})
 
 
-def _problems(error: ValidationError) -> str:
-    return "\n".join(f"  {_place(e) or 'study'}: {_problem(e)}" for e in error.errors())
+def _format_problems(error: ValidationError) -> str:
+    return "\n".join(f"  {_key_path(e) or 'study'}: {_message(e)}" for e in error.errors())
 
 
-def _place(error: ErrorDetails) -> str:
-    """Return the place of the problem, without pydantic's names of the types that it tried."""
+def _key_path(error: ErrorDetails) -> str:
+    """Return the keys that lead to the problem, joined by dots, without pydantic's names of types."""
     return ".".join(part for part in map(str, error["loc"]) if "[" not in part)
 
 
-def _problem(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     if error["type"] == "model_type":
         return f"expected a name or a mapping, got {error['input']!r}"
     return error["msg"].removeprefix("Value error, ")

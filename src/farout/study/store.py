@@ -1,12 +1,12 @@
-"""Where results live: records that exist whole or not at all, parts of unfinished work, and failures.
+"""Store of results: records that are complete or absent, parts of unfinished work, and failures.
 
-cells/<id>/    record.json, and what the cell made: scores.parquet, state.safetensors, examples.safetensors
-partial/<id>/  finished chunks of work that is not finished; gone once it is
-failures/<id>.json   why a cell failed last time; gone once it succeeds
-running/       what each process of the run is computing; gone once it ends
+cells/<id>/    record.json and the files of the cell: scores.parquet, state.safetensors, examples.safetensors
+partial/<id>/  finished chunks of unfinished work; removed when the work is finished
+failures/<id>.json   why a cell failed in its last attempt; removed when it succeeds
+running/       activity of each process of the run; removed when the process ends
 
-A record tells the checksum of every file, and its own; a part has its checksum in its name. All are proven before they
-are read. The folder may come from somebody else: nothing in it is reached through a symbolic link.
+A record holds the checksum of every file, and its own; a part has its checksum in its name. All are verified before
+they are read. The folder may come from somebody else: no symbolic link in it is followed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,30 @@ from safetensors.numpy import load_file, save_file
 
 from farout.files import (
     UnsafePath,
-    below,
-    hidden,
+    atomic_folder,
+    check_path,
+    has_file,
     lock,
     make_folder,
-    present,
-    remove_hidden,
+    remove_temporaries,
     remove_tree,
-    whole_folder,
+    temporary_path,
 )  # fmt: skip
-from farout.study.records import RECORD, Damaged, is_plain, prove, read_proven, seal, sealed, write_proven, write_record
+from farout.study.records import (
+    RECORD,
+    Damaged,
+    find_sealed,
+    is_plain,
+    read_verified_json,
+    verify_record,
+    write_record,
+    write_sealed,
+    write_verified_json,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 SCORES = "scores.parquet"
-"""The file of per-image columns."""
+"""Name of the file with the per-image columns."""
 
 
 class StoreError(OSError):
@@ -47,18 +57,18 @@ class StoreError(OSError):
 
 
 class Store:
-    """A folder of results."""
+    """Folder of results."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
     def open(self) -> Store:
-        """Make the folders and prove that they can be written, before any long work."""
+        """Create the folders and check that they are writable, before any long work."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             for name in ("cells", "partial", "failures", "running"):
                 make_folder(self.root / name, self.root)
-            probe = hidden(self.root / "probe")
+            probe = temporary_path(self.root / "probe")
             probe.write_bytes(b"farout")
             probe.unlink()
         except UnsafePath:
@@ -71,7 +81,7 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store for one run; the lock goes with the process, however it ends."""
+        """Hold the store for one run; the lock is released when the process ends, however it ends."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(lock(self.root / ".lock"))
@@ -79,24 +89,24 @@ class Store:
                 raise StoreError(
                     f"another run is writing to {self.root}; wait for it or choose another folder with --out"
                 ) from error
-            self._sweep()
+            self._remove_temporaries()
             yield
 
-    def _sweep(self) -> None:
-        """Remove what processes that are gone had not finished writing; others may be writing right now."""
+    def _remove_temporaries(self) -> None:
+        """Remove the temporary files of processes that have ended; other processes may be writing right now."""
         partial = self.root / "partial"
-        works = sorted(path for path in below(partial).iterdir() if below(path).is_dir())
+        works = sorted(path for path in check_path(partial).iterdir() if check_path(path).is_dir())
         for folder in (self.root, self.root / "cells", self.root / "failures", *works):
-            remove_hidden(folder, self.root, folders=folder.name == "cells")
+            remove_temporaries(folder, self.root, folders=folder.name == "cells")
 
     # Records
 
     def has(self, cell: str) -> bool:
-        """Return True where there is a whole result: record and files as they were written."""
-        return present(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
+        """Return True if there is an undamaged record of the cell, with all its files."""
+        return has_file(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
 
     def damaged(self, cell: str) -> str | None:
-        """Return which file of a record is damaged and why; None where there is no record, or a whole one."""
+        """Return which file of a record is damaged and why; None if there is no record, or an undamaged one."""
         try:
             self.facts(cell)
         except Damaged as error:
@@ -106,47 +116,47 @@ class Store:
         return None
 
     def path(self, cell: str) -> Path:
-        """The folder of a cell's record."""
-        return below(self.root / "cells" / _plain(cell), self.root)
+        """Return the folder of a cell's record."""
+        return check_path(self.root / "cells" / _plain(cell), self.root)
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
-        """Write a record: `facts` and the files that the functions make. All of it appears at once."""
+        """Write a record at once: `facts`, and the files that the functions write."""
         try:
-            with whole_folder(self.path(cell), self.root) as folder:
-                for name, make in files.items():
-                    make(folder / name)
+            with atomic_folder(self.path(cell), self.root) as folder:
+                for name, write_file in files.items():
+                    write_file(folder / name)
                 write_record(folder, facts, files)
         except UnsafePath:
             raise
         except OSError as error:
             raise StoreError(
-                f"cannot write results to {self.root}: {error}; what was finished is kept, and the same command goes "
-                "on from there once there is room"
+                f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run "
+                "the same command again to resume"
             ) from error
-        if present(failure := self._failure(cell), self.root):
+        if has_file(failure := self._failure(cell), self.root):
             failure.unlink()
 
     def facts(self, cell: str) -> dict[str, Any]:
-        """The small facts of a record, all of which is proven to be whole."""
-        return prove(self.path(cell), self.root)
+        """Return the facts of a record, after verifying all its files."""
+        return verify_record(self.path(cell), self.root)
 
     def file(self, cell: str, name: str) -> Path:
-        """A file of a record, proven to be whole; FileNotFoundError where the record has none of that name."""
+        """Return the path of a verified file of a record. Raise FileNotFoundError if the record has no such file."""
         if name not in self.facts(cell)["files"]:
             raise FileNotFoundError(f"the result in {self.path(cell)} has no {name}")
         return self.path(cell) / name
 
     def scores(self, cell: str) -> NDArray[np.float64]:
-        """The per-image scores of a record."""
+        """Return the per-image scores of a record."""
         return self.column(cell, "score")
 
     def columns(self, cell: str) -> list[str]:
-        """The per-image columns of a record."""
+        """Return the names of the per-image columns of a record."""
         names: list[str] = self._table(cell, pq.read_schema).names
         return names
 
     def column(self, cell: str, name: str) -> NDArray[Any]:
-        """One per-image column of a record."""
+        """Return one per-image column of a record."""
         table = self._table(cell, partial(pq.read_table, columns=[name]))
         if name not in table.column_names:
             raise Damaged(self.path(cell) / SCORES, f"it has no column {name!r}")
@@ -161,7 +171,7 @@ class Store:
             raise Damaged(path, str(error)) from error
 
     def arrays(self, cell: str, file: str) -> dict[str, NDArray[Any]]:
-        """The arrays in one safetensors file of a record; none where there is no such file."""
+        """Return the arrays of one safetensors file of a record; an empty dict if there is no such file."""
         try:
             return dict(load_file(self.file(cell, file)))
         except FileNotFoundError:
@@ -172,62 +182,62 @@ class Store:
     # Parts of unfinished work
 
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
-        """Keep the results of some chunks of unfinished work."""
+        """Write the results of chunks of unfinished work as one part."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        seal(self.scratch(work), "part", array_file(flat))
+        write_sealed(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
-        """The kept chunks of unfinished work with their results; a damaged part is as good as none."""
-        for path in sealed(self._partial(work), "part", self.root):
+        """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""
+        for path in find_sealed(self._partial(work), "part", self.root):
             results: dict[str, dict[str, NDArray[Any]]] = {}
-            for name, value in (_loaded(path) or {}).items():
+            for name, value in (_load_arrays(path) or {}).items():
                 chunk, _, key = name.partition("/")
                 results.setdefault(chunk, {})[key] = value
             yield from results.items()
 
     def has_parts(self, work: str) -> bool:
-        """Has an earlier run kept chunks of this work?"""
-        return any(True for _ in sealed(self._partial(work), "part", self.root))
+        """Return True if an earlier run has stored chunks of this work."""
+        return any(True for _ in find_sealed(self._partial(work), "part", self.root))
 
     def scratch(self, work: str) -> Path:
-        """A folder for what unfinished work keeps for itself (a training's checkpoint)."""
+        """Return a folder for intermediate files of unfinished work, such as the checkpoint of a training."""
         return make_folder(self._partial(work), self.root)
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
-        """Keep what a chunk of unfinished work has come to; it takes the place of what was kept by that name."""
-        new = seal(self.scratch(work), name, array_file(arrays))
-        for path in sealed(self._partial(work), name, self.root):
+        """Write the intermediate state of a chunk of unfinished work; it replaces the one stored under that name."""
+        new = write_sealed(self.scratch(work), name, array_file(arrays))
+        for path in find_sealed(self._partial(work), name, self.root):
             if path != new:
                 path.unlink(missing_ok=True)
 
     def kept(self, work: str, name: str) -> dict[str, NDArray[Any]] | None:
-        """What `keep` kept by that name; None where there is nothing, or nothing whole."""
+        """Return the state that `keep` stored under that name; None if there is none, or only a damaged one."""
         newest = max(
-            sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
+            find_sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
         )
-        return None if newest is None else _loaded(newest)
+        return None if newest is None else _load_arrays(newest)
 
     def forget(self, work: str) -> None:
-        """Drop the parts of work that is finished."""
+        """Remove the parts of finished work."""
         remove_tree(self._partial(work), self.root)
 
     def _partial(self, work: str) -> Path:
-        return below(self.root / "partial" / _plain(work), self.root)
+        return check_path(self.root / "partial" / _plain(work), self.root)
 
     def running(self) -> Path:
-        """The folder of activity notes, one per process of a run."""
+        """Return the folder of activity files, one per process of a run."""
         return make_folder(self.root / "running", self.root)
 
     # Failures
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
-        """Record why a cell failed; it is tried again next time."""
-        write_proven(self._failure(cell), facts, self.root)
+        """Record why a cell failed; the next run tries it again."""
+        write_verified_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
-        """Why a cell failed last time, if it did and that can be read."""
+        """Return the record of a cell's last failure; None if there is none, or it is damaged."""
         try:
-            facts = read_proven(self._failure(cell), self.root)
+            facts = read_verified_json(self._failure(cell), self.root)
         except (FileNotFoundError, Damaged):
             return None
         return facts if all(isinstance(facts.get(key), str) for key in ("traceback", "reason")) else None
@@ -236,17 +246,17 @@ class Store:
         return self.root / "failures" / f"{_plain(cell)}.json"
 
     def remove(self) -> None:
-        """Delete the folder and all there is in it."""
+        """Delete the folder with all its content."""
         remove_tree(self.root)
 
 
 def _plain(name: str) -> str:
     if not is_plain(name):
-        raise UnsafePath(f"{name!r} is no name of a result")
+        raise UnsafePath(f"{name!r} is not a valid name of a result")
     return name
 
 
-def _loaded(path: Path) -> dict[str, NDArray[Any]] | None:
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
     try:
         return dict(load_file(path))
     except SafetensorError:
@@ -254,11 +264,11 @@ def _loaded(path: Path) -> dict[str, NDArray[Any]] | None:
 
 
 def score_table(columns: Arrays) -> Callable[[Path], None]:
-    """Writer of per-image columns as Parquet; equal columns give equal bytes."""
+    """Return a function that writes per-image columns as Parquet; equal columns give equal bytes."""
     table = pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()})
     return lambda path: pq.write_table(table, path, compression="zstd")
 
 
 def array_file(arrays: Arrays) -> Callable[[Path], None]:
-    """Writer of arrays as safetensors."""
+    """Return a function that writes arrays as safetensors."""
     return lambda path: save_file({key: np.asarray(value, order="C") for key, value in arrays.items()}, path)

@@ -1,4 +1,4 @@
-"""A study made ready: sources, subjects and the cells its protocols ask for."""
+"""Studies: the image sources, networks and subjects that are built from a study file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
 from farout.rng import seed_of
 from farout.study.budget import SHARED
-from farout.study.cells.fit_perturbed import fitted
+from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cells.train import TrainCell, TrainedNetwork
-from farout.study.cuts import drop_unsuited, within_budget
-from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, some
+from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
+from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
 from farout.study.sources.networks import JoinedNetworks, NetworkSource, StoredNetwork, forget_loaded
 from farout.study.spec import (
     SPLIT,
@@ -40,13 +40,13 @@ from farout.study.subjects.subject import Subject
 
 @dataclass(frozen=True)
 class Inliers:
-    """The inlier distribution: what detectors learn from, and what they are tested on."""
+    """Inlier splits: the images that detectors are fitted on, and those they are tested on."""
 
     train: ImageSource | None
     val: ImageSource | None
     test: ImageSource
     outliers: ImageSource | None = None
-    """Outliers that supervised detectors learn from; never among those tested."""
+    """Outliers that supervised detectors are fitted on; never among those tested."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Trial:
     subjects: list[Subject] = field(default_factory=list)
 
     def stressed(self, images: ImageSource, count: int | None) -> ImageSource:
-        """At most `count` of the images, in the inliers' shape."""
-        return some(MatchedImages(images, self.inliers.test.about.shape), count)
+        """Return at most `count` of the images, in the inliers' shape."""
+        return subset(MatchedImages(images, self.inliers.test.about.shape), count)
 
     def check(self) -> None:
-        """Errors that can be known before the work: a name that stands for two things, a set that cannot be read, or
-        a split that cannot serve to fit."""
+        """Raise for errors that can be found before any work: duplicate names, unreadable sets, splits that do not
+        suit fitting."""
         self._check_names()
         for images in (self.inliers.test, *self.outliers.values()):
             images.about  # noqa: B018 reads every image once
@@ -81,29 +81,32 @@ class Trial:
             subject.check()
 
     def _check_outliers(self) -> None:
-        """What detectors learn from is not what they are tested on."""
+        """Raise if detectors would be fitted on outliers that they are tested on."""
         learned = self.inliers.outliers
         if learned is None:
             return
         if self.inliers.val is None:
-            raise ValueError("validation_outliers: are told from the inliers' val split, and these inliers have none")
+            raise ValueError(
+                "validation_outliers: detectors learn to tell them from the inliers' val split, and these inliers have "
+                "none; add a val or a train split"
+            )
         for name, images in self.outliers.items():
             if count := count_shared(learned.preview(), images.preview()):
                 raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:
-        """Raise where two results would have the same name."""
+        """Raise if two results would have the same name."""
         names = [(subject.network, subject.label) for subject in self.subjects]
-        for network, called in dict.fromkeys(name for name in names if names.count(name) > 1):
+        for network, label in dict.fromkeys(name for name in names if names.count(name) > 1):
             where = f" on {network!r}" if network else ""
-            raise ValueError(f"two detectors{where} are called {called!r}; give each (or its network) a label:")
-        if "" in self.outliers:  # the name by which plans know the inliers
+            raise ValueError(f"two detectors{where} are called {label!r}; give each (or its network) a label:")
+        if "" in self.outliers:  # plans use the empty name for the inliers
             raise ValueError("an outlier set needs a name, got an empty one; give it a label:")
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is put to the test, on what, how and how long."""
+    """Study: the detectors under test, the images, the protocols and the budget."""
 
     name: str
     trials: list[Trial]
@@ -113,40 +116,45 @@ class Study:
     spec: Any = field(default=None)
     """The study file's content, for the record."""
     cuts: list[str] = field(default_factory=list)
-    """What the budget leaves out, for people to read."""
+    """Texts on what the budget leaves out."""
     notes: list[str] = field(default_factory=list)
-    """What else people must know to read the results right."""
+    """Caveats that a reader of the results must know."""
 
     def check(self) -> None:
-        """Errors that can be known before the work."""
+        """Raise for errors that can be found before any work."""
         for trial in self.trials:
             trial.check()
 
 
 def from_spec(spec: StudySpec) -> Study:
-    """Load and check everything a study file names, before any long work."""
+    """Build the study of a study file: load and check everything that it names, before any long work."""
     forget_loaded()
-    cut, cuts = within_budget(spec)
+    cut, cuts = cut_to_budget(spec)
     trials = [_trial(cut, seed) for seed in cut.seeds]
     study = Study(
-        spec.name, trials, spec.protocols, spec.budget, spec.model_dump(mode="json"), [*cuts, *drop_unsuited(trials)]
+        spec.name,
+        trials,
+        spec.protocols,
+        spec.budget,
+        spec.model_dump(mode="json"),
+        [*cuts, *drop_unsuited_detectors(trials)],
     )
     study.check()
     return study
 
 
 def _trial(spec: StudySpec, seed: int) -> Trial:
-    """The images of one seed, and what is tested with it.
+    """Return the images and subjects of one seed.
 
-    Networks that are there already and detectors that read images belong to the first seed; to the others only where
-    these draw other images.
+    Networks with existing weights and detectors that read images belong to the first seed only, unless other seeds
+    draw other images.
     """
     splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
     inliers = inliers_from(named, spec.budget)
     if spec.validation_outliers:
         learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
-        inliers = replace(inliers, outliers=some(learned, SHARED[spec.budget].val_images))
+        inliers = replace(inliers, outliers=subset(learned, SHARED[spec.budget].val_images))
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     new = seed == spec.seeds[0] or named != spec.inliers
     networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or new]
@@ -154,21 +162,21 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
 
 
 def seeded(data: DataSpec, seed: int) -> DataSpec:
-    """The set as drawn with this seed, where sets of that name are drawn from one and the study fixes none."""
+    """Return the set with this seed, if sets of that name take a seed and the study sets none."""
     if data.name not in DATASETS or "seed" not in inspect.signature(DATASETS[data.name]).parameters:
         return data
     return data.model_copy(update={"options": {"seed": seed, **data.options}})
 
 
 def own_outliers(test: DataSpec) -> list[DataSpec]:
-    """The outlier splits that the inlier set brings with it."""
+    """Return the outlier splits that belong to the inliers' data set."""
     if test.name not in DATASETS:
         return []
     return [DataSpec(name=test.name, split=split, options=test.options) for split in outlier_splits(test.name)]
 
 
 def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
-    """Outlier sets by distinct labels."""
+    """Return the outlier sets by label. Raise for duplicate labels."""
     sources: dict[str, ImageSource] = {}
     for spec in specs:
         name = Path(spec.name).name.removesuffix(".npz")
@@ -180,21 +188,21 @@ def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
 
 
 def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
-    """The inlier splits; validation images are cut from training ones where there are none."""
+    """Return the inlier splits; without a validation split, a tenth of the training images serves as one."""
     shared, test = SHARED[budget], NamedImages(spec.test)
     val = NamedImages(spec.val) if spec.val else None
     if spec.train is None:
         return Inliers(None, val, test)
     train = NamedImages(spec.train)
-    kept: ImageSource = train if val else CutImages(train, validation=False)
-    held: ImageSource = val or CutImages(train, validation=True)
-    return Inliers(some(kept, shared.train_images), some(held, shared.val_images), test)
+    fitting: ImageSource = train if val else CutImages(train, validation=False)
+    held_out: ImageSource = val or CutImages(train, validation=True)
+    return Inliers(subset(fitting, shared.train_images), subset(held_out, shared.val_images), test)
 
 
 def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) -> NetworkSource:
     label = item.label or item.name
     if members := _members(item, seed):
-        return JoinedNetworks(label, tuple(_network(one, spec, inliers, drawn) for one, drawn in members))
+        return JoinedNetworks(label, tuple(_network(member, spec, inliers, own) for member, own in members))
     if item.train is None:
         return stored_network(item, inliers.train or inliers.test)
     if inliers.train is None or inliers.val is None:
@@ -207,41 +215,42 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
     item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
     with own_by_plugin():
-        cell.untrained()  # so that a wrong name or normalizer is found now
+        cell.untrained()  # raises now for a wrong name or normalizer
     return TrainedNetwork(cell)
 
 
 def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> TrainSpec:
-    """Return the recipe with at most so many epochs; with all it has for None."""
+    """Return the recipe with at most `epochs` epochs; unchanged for None."""
     return recipe if epochs is None else recipe.shortened(epochs, recipe.steps_per_epoch(images.about.total))
 
 
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
-    """A network that is there already, for such images."""
+    """Return the source of a network with existing weights that fits the images."""
     channels, side, _ = images.about.shape
     if item.classes is None and not item.pretrained and not images.about.labeled:
         raise ValueError(
-            f"network {item.label or item.name!r}: the images of {images.about.name} have no labels that would tell "
-            "how many classes it knows: give classes: 10 beside its weights (classes: 0 for its features alone)"
+            f"network {item.label or item.name!r}: the number of its classes is unknown, since the images of "
+            f"{images.about.name} have no labels: give classes: 10 beside its weights (classes: 0 for its features "
+            "alone)"
         )
     classes = len(images.about.classes) if item.classes is None else item.classes
     stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
     with own_by_plugin():
-        stored.identity()  # reads the weights: better now than after the first hour
+        stored.identity()  # reads the weights, so that a missing file is found before any work
     return stored
 
 
 def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
-    """The networks of an ensemble, each with its seed; the first is the one that would stand there alone."""
+    """Return the networks of an ensemble with their seeds; the first equals the network without an ensemble."""
     label = item.label or item.name
     if isinstance(item.weights, tuple):
         return [(item.model_copy(update={"weights": file}), seed) for file in item.weights]
     return [
         (
-            item.model_copy(update={"label": f"{label}, member {place + 1}", "members": None}),
-            seed_of(seed, "member", place) if place else seed,
+            item.model_copy(update={"label": f"{label}, member {index + 1}", "members": None}),
+            seed_of(seed, "member", index) if index else seed,
         )
-        for place in range(item.members or 0)
+        for index in range(item.members or 0)
     ]
 
 
@@ -257,8 +266,8 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
 
 
 def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool, seed: int) -> list[Subject]:
-    made = [(item, _detector(item)) for item in spec.detectors]
-    post_hoc = [(item, detector) for item, detector in made if isinstance(detector, PostHoc)]
+    detectors = [(item, _detector(item)) for item in spec.detectors]
+    post_hoc = [(item, detector) for item, detector in detectors if isinstance(detector, PostHoc)]
     if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
@@ -272,9 +281,9 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
     subjects: list[Subject] = []
     for network in networks:
         for name, detector in named:
-            fit = fitted(network, detector, inliers.train, inliers.val, inliers.outliers)
+            fit = build_posthoc_fit_cell(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
-    images = [item for item, detector in made if not isinstance(detector, PostHoc)] if new else []
+    readers = [item for item, detector in detectors if not isinstance(detector, PostHoc)] if new else []
     splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}
-    given = {name: source for name, source in splits.items() if source is not None}
-    return subjects + [ImageSubject(item.label or item.name, item, given, seed) for item in images]
+    available = {name: source for name, source in splits.items() if source is not None}
+    return subjects + [ImageSubject(item.label or item.name, item, available, seed) for item in readers]

@@ -1,4 +1,4 @@
-"""Small pictures that are kept beside scores, for the report."""
+"""Thumbnails that are stored beside scores, for the report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 EXAMPLES = 8
-"""Images kept of each kind: the lowest scores, the highest, …"""
+"""Images stored of each kind: the lowest scores, the highest, …"""
 SIDE = 64
 
 
 def thumbnails(images: Tensor) -> NDArray[np.uint8]:
-    """Images [N, C, H, W] in [0, 1] at most `SIDE` px high and wide, in 8 bits: [N, H, W, C]."""
+    """Return images [N, C, H, W] in [0, 1] as 8-bit [N, H, W, C], scaled down to at most `SIDE` px high and wide."""
     longest = max(images.shape[2:])
     if longest > SIDE:
         size = [max(1, side * SIDE // longest) for side in images.shape[2:]]

@@ -1,4 +1,4 @@
-"""YAML as studies use it: plain values within limits, 1e-3 read as the number it is, no key given twice."""
+"""YAML loader for study files: plain values, limits on size and depth, 1e-3 read as a number, no duplicate keys."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 LARGEST = 1 << 18
-"""Characters of a text."""
+"""Largest number of characters in a text."""
 VALUES = 20_000
-"""Values of a text, what an alias repeats counted each time."""
+"""Largest number of values in a text, counting every repetition by an alias."""
 DEPTH = 50
-"""Levels of lists and mappings inside each other."""
+"""Largest nesting depth of lists and mappings."""
 
 
 def load(text: str) -> Any:
-    """Return the value of a YAML text; ValueError where it is none, or larger than a study can be."""
+    """Return the value of a YAML text. Raise ValueError if it is not valid YAML, or too large for a study."""
     if len(text) > LARGEST:
         raise ValueError(f"it has {len(text):,} characters, at most {LARGEST:,} are read; is it a study?")
     try:
@@ -25,7 +25,7 @@ def load(text: str) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _expanded(node, {})
+        _count_values(node, {})
         return loader.construct_document(node)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
@@ -34,7 +34,7 @@ def load(text: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader with limits, which refuses a key that is given twice."""
+    """Safe YAML loader with limits, which refuses duplicate keys."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -62,28 +62,28 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_Loader.add_implicit_resolver(  # YAML 1.1 wants a point before the exponent and a sign in it, and reads 1e-3 as text
+_Loader.add_implicit_resolver(  # YAML 1.1 requires a decimal point and a signed exponent, and reads 1e-3 as text
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
 )
 
 
-def _expanded(node: Node, known: dict[int, int]) -> int:
-    """Return how many values a node holds when every alias is written out; an error where they are too many."""
-    if id(node) in known:
-        if not known[id(node)]:
+def _count_values(node: Node, counts: dict[int, int]) -> int:
+    """Return the number of values in a node with every alias expanded. Raise if there are too many."""
+    if id(node) in counts:
+        if not counts[id(node)]:
             raise ValueError("an alias refers to the value that it is a part of; write the value out")
-        return known[id(node)]
-    known[id(node)], parts = 0, []
+        return counts[id(node)]
+    counts[id(node)], parts = 0, []
     if isinstance(node, SequenceNode):
         parts = node.value
     elif isinstance(node, MappingNode):
         parts = [part for pair in node.value for part in pair]
-    total = 1 + sum(_expanded(part, known) for part in parts)
+    total = 1 + sum(_count_values(part, counts) for part in parts)
     if total > VALUES:
         raise _too_many()
-    known[id(node)] = total
+    counts[id(node)] = total
     return total
 
 
 def _too_many() -> ValueError:
-    return ValueError(f"it holds more than {VALUES:,} values (aliases written out), which no study needs; shorten it")
+    return ValueError(f"it holds more than {VALUES:,} values (aliases expanded), which no study needs; shorten it")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from farout.files import present
+from farout.files import has_file
 from farout.identity import bytes_of, digest, digest_arrays
 from farout.networks.weights import write_tensors
 
@@ -47,7 +47,7 @@ def save(path: Path, identity: str, state: Checkpoint) -> None:
 def load(path: Path, identity: str) -> Checkpoint | None:
     """Return the checkpoint; None if it is missing, damaged, or of another training."""
     try:
-        if not present(path):
+        if not has_file(path):
             return None
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})[KEY])

@@ -20,7 +20,7 @@ from farout.data.scenes.worlds import CHARS, SHAPES, Range, World
 from farout.data.shapes_chars import Drawn
 from farout.data.subset import Subset
 from farout.registry import unknown
-from farout.tensors import places
+from farout.tensors import as_indices
 from farout.variations.bounds import check_latents
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
@@ -93,7 +93,7 @@ class Attributes(Variation):
 
     def base(self, images: ImageSet, indices: ArrayLike) -> Scenes:
         """Return the scenes that these images were rendered from."""
-        selected = places(indices, len(images))
+        selected = as_indices(indices, len(images))
         while isinstance(images, Subset):
             selected = images.indices[selected]
             images = images.parent

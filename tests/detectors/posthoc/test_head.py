@@ -47,5 +47,5 @@ def test_tables_carry_the_layer_without_a_copy() -> None:
 
 
 def test_activations_without_a_head_say_who_wanted_it() -> None:
-    with pytest.raises(ValueError, match=r"vim reads the network's last layer, and there is none: .*take head="):
+    with pytest.raises(ValueError, match=r"vim reads the network's last linear layer, and there is none: .*add head="):
         Activations(torch.zeros(2, 3), torch.zeros(2, 4)).last_layer("vim")

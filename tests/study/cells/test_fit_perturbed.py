@@ -183,7 +183,10 @@ def test_an_interrupted_run_gives_the_same_scores(
         ({"validation_outliers": {"name": "noise", "limit": 70}}, "70 of them are in the outlier set 'noise'"),
         ({"validation_outliers": {"name": "noise", "limit": 40}}, "40 of them are in the outlier set 'noise'"),
         ({"validation_outliers": "FILE", "outliers": [{"name": "FILE", "limit": 5}]}, "5 of them are in the outlier"),
-        ({"validation_outliers": "toy:test/ood_cls", "inliers": {"test": "toy"}}, "told from the inliers' val split"),
+        (
+            {"validation_outliers": "toy:test/ood_cls", "inliers": {"test": "toy"}},
+            "tell them from the inliers' val split",
+        ),
         ({"validation_outliers": "toy:test/ood_cls", "detectors": ["msp"]}, "no detector of the study looking learns"),
     ],
 )
@@ -228,10 +231,10 @@ def test_an_ensemble_to_be_trained(tmp_path: Path) -> None:
 
 
 def test_the_members_of_an_ensemble_differ() -> None:
-    with pytest.raises(ValueError, match="a file stands there twice"):
+    with pytest.raises(ValueError, match="names a file twice"):
         spec(["a.safetensors", "b.safetensors", "a.safetensors"], ["msp"])
 
 
 def test_members_are_for_networks_to_be_trained() -> None:
-    with pytest.raises(ValueError, match="name all files"):
+    with pytest.raises(ValueError, match="list their files"):
         spec("a.safetensors", ["msp"], networks=[{"name": "lenet", "weights": "a.safetensors", "members": 5}])

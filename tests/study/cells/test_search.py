@@ -195,7 +195,7 @@ def test_chunks_of_work_that_has_failed_are_left_out(weights, whole, tmp_path):
     work, listener = searched(weights, steps=STEPS + 1), Counting()
     run = Scheduler([work], Store(tmp_path / "run"), torch.device("cpu"), listener, {need.id for need in work.requires})
     pool = Refusing(run)
-    run.go(pool, pool)
+    run.run(pool, pool)
     assert pool.canceled == {pool.tasks[1].number}
     assert run.failures == {work.id: "msp on lenet: ValueError: no"}
     assert listener.swept == work.total_cost

@@ -22,7 +22,7 @@ from farout.study.cells.score import ScoreCell, ScoreWork
 from farout.study.engines import run as engine
 from farout.study.engines import scheduler
 from farout.study.results import Results
-from farout.study.sources.images import LiveImages, SomeImages
+from farout.study.sources.images import LiveImages, SubsetImages
 from farout.study.sources.networks import forget_loaded
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -403,7 +403,7 @@ def test_the_side_of_a_trained_network_is_part_of_its_identity():
 
 def test_some_images_keep_the_share_of_every_class():
     images = ImageSet.from_arrays(np.zeros((8000, 2, 2), np.uint8), np.arange(8000) % 4)
-    counts = np.bincount(SomeImages(LiveImages(images), 2000).preview().labels)
+    counts = np.bincount(SubsetImages(LiveImages(images), 2000).preview().labels)
     assert counts.sum() == 2000
     assert (abs(counts - 500) < 5 * 500**0.5).all()
 

@@ -163,7 +163,7 @@ def test_a_detector_that_ends_the_process_is_named_by_the_next_run_and_can_be_le
     assert first.returncode == 0  # the detector's own exit code: nobody was left to say another
     assert "results computed" not in first.stdout
     second = run(tmp_path, ["quits", "good"], "--workers", "0")
-    assert re.search("ended without a word while it was at: score toy by quits", second.stderr)
+    assert re.search("crashed or was killed while it computed: score toy by quits", second.stderr)
     assert results(tmp_path)[0] == {"good": 2}  # computed before the suspect is tried again
     third = run(tmp_path, ["quits", "good"], "--workers", "0", "--without", "quits")
     assert third.returncode == 0, third.stderr

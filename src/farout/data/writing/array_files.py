@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.files import whole
+from farout.files import atomic_file
 
 
 def write_npy(path: Path, shape: Sequence[int], blocks: Iterable[bytes]) -> None:
     """Write blocks of 8-bit values as an .npy file of this shape."""
-    with whole(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, _header(shape))
         file.writelines(blocks)
 
@@ -29,7 +29,7 @@ def write_npz(
 ) -> None:
     """Write an .npz file with `images` of this shape from blocks of 8-bit values, and other arrays."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    with whole(path) as temporary, zipfile.ZipFile(temporary, "w", method, compresslevel=1) as archive:
+    with atomic_file(path) as temporary, zipfile.ZipFile(temporary, "w", method, compresslevel=1) as archive:
         with archive.open("images.npy", "w", force_zip64=True) as file:
             np.lib.format.write_array_header_1_0(file, _header(shape))
             file.writelines(blocks)

@@ -14,7 +14,7 @@ from farout.core import ImageSet
 from farout.data.arrays import OUTLIER
 from farout.data.writing.array_files import write_npy, write_npz
 from farout.data.writing.layout import UNFINISHED, Format, Group, Job, Layout, Pixels, Sink
-from farout.files import has_size, hidden, opened, present, sync, whole
+from farout.files import atomic_file, has_file, has_size, open_file, sync, temporary_path
 from farout.shifts.corruption import SEVERITIES
 
 _PIECE = 1 << 20
@@ -41,7 +41,7 @@ class Arrays(Layout):
         return f"{group.place}.{self.form}"
 
     def missing(self, group: Group) -> list[Job]:
-        if present(self._target(group)):
+        if has_file(self._target(group)):
             return []
         rows = self.rows(group)
         size = self.size(len(rows))
@@ -49,7 +49,7 @@ class Arrays(Layout):
         return [Job(group, number, shift, rows) for number, shift in wanted]
 
     def begin(self, job: Job) -> None:
-        self._temporary[job.group.name, job.severity] = path = hidden(self._part(job.group, job.severity))
+        self._temporary[job.group.name, job.severity] = path = temporary_path(self._part(job.group, job.severity))
         path.touch()
 
     def sink(self, job: Job, rows: NDArray[np.int64]) -> Sink:
@@ -67,7 +67,7 @@ class Arrays(Layout):
         target, parts = self._target(group), [self._part(group, number) for number, _ in group.parts]
         if self.form == "npy":
             self._write_labels()
-        if present(target):
+        if has_file(target):
             return
         channels, height, width = self.images.shape
         shape = (len(parts) * len(self.rows(group)), height, width, channels)
@@ -84,8 +84,8 @@ class Arrays(Layout):
     def _write_labels(self) -> None:
         """Write the labels five times over, once per severity, as in CIFAR-10-C; common to all files."""
         path = self.folder / "labels.npy"
-        if self.images.labels is not None and not present(path):
-            with whole(path) as temporary, temporary.open("wb") as file:
+        if self.images.labels is not None and not has_file(path):
+            with atomic_file(path) as temporary, temporary.open("wb") as file:
                 np.save(file, np.tile(self.images.labels, len(SEVERITIES)))
 
     def _part(self, group: Group, number: int) -> Path:
@@ -100,13 +100,13 @@ class Arrays(Layout):
 
 def _write_pixels(path: Path, start: int, pixels: Pixels) -> None:
     """Write pixels into a file. Not through a memory map: with a full disk that would kill the process."""
-    with opened(path, flags=os.O_RDWR) as file:
+    with open_file(path, flags=os.O_RDWR) as file:
         file.seek(start)
         file.write(pixels.tobytes())
 
 
 def _blocks(parts: Sequence[Path]) -> Iterator[bytes]:
     for part in parts:
-        with opened(part) as file:
+        with open_file(part) as file:
             while block := file.read(_PIECE):
                 yield block

@@ -15,7 +15,7 @@ from farout.core import ImageSet
 from farout.data.arrays import OUTLIER
 from farout.data.folder import OUTLIER_LIST
 from farout.data.writing.layout import Format, Group, Job, Layout, Pixels, Sink
-from farout.files import all_whole, files_in, is_hidden, make_folder, write_text
+from farout.files import atomic_files, files_in, is_temporary, make_folder, write_text
 
 QUALITY = 85
 """Quality of JPEG files, as in the published sets of 64 and 224 px."""
@@ -74,7 +74,7 @@ class Files(Layout):
 
 def _write_pixels(files: Sequence[Path], root: Path, form: Format, pixels: Pixels) -> None:
     options = {"quality": QUALITY, "optimize": True} if form == "jpeg" else {}
-    with all_whole(files, root) as temporary:
+    with atomic_files(files, root) as temporary:
         for file, picture in zip(temporary, pixels, strict=True):
             image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
             image.save(file, format=form, **options)
@@ -84,7 +84,7 @@ def _finished_files(folder: Path, root: Path) -> set[str]:
     """Return the finished files in a folder and its sub-folders, as `sub-folder/file`; remove unfinished ones."""
     found = set()
     for path in list(files_in(folder, root)):
-        if is_hidden(path):
+        if is_temporary(path):
             path.unlink()
         else:
             found.add(path.relative_to(folder).as_posix())

@@ -14,7 +14,17 @@ from farout.data.folder import FileSet
 from farout.data.writing.facts import read_facts
 from farout.data.writing.file_layout import class_folders
 from farout.data.writing.layout import UNFINISHED, Group, Layout
-from farout.files import UnsafePath, below, files_in, lock, make_folder, present, remove_hidden, remove_tree, write_json
+from farout.files import (
+    UnsafePath,
+    check_path,
+    files_in,
+    has_file,
+    lock,
+    make_folder,
+    remove_temporaries,
+    remove_tree,
+    write_json,
+)
 
 FILE, LOCK = "manifest.json", "lock"
 _SAME = ("fingerprint", "classes", "seed", "format")
@@ -86,7 +96,7 @@ def check_folder(images: ImageSet, folder: Path, facts: dict[str, Any]) -> list[
         raise ValueError(f"{folder} is a file; expected a folder, new or of the same set: choose another with --out")
     if isinstance(images, FileSet) and folder.resolve().is_relative_to(images.root.resolve()):
         raise ValueError(f"{folder} is inside the folder of {images.name}; choose another folder with --out")
-    if present(folder / FILE):
+    if has_file(folder / FILE):
         known = read_manifest(folder)
         _compare(folder, known, facts)
         return [name for name, entry in known["shifts"].items() if entry["finished"]]
@@ -105,7 +115,7 @@ def _compare(folder: Path, known: dict[str, Any], facts: dict[str, Any]) -> None
     for name, entry in facts["shifts"].items():
         if name in known["shifts"]:
             _compare_shift(folder, name, known["shifts"][name], entry)
-        elif below(taken := folder / entry["place"]).exists():
+        elif check_path(taken := folder / entry["place"]).exists():
             raise ValueError(
                 f"{taken} exists already, and {folder / FILE} does not list it as {name}; move it away, or "
                 "choose another folder with --out"
@@ -127,7 +137,7 @@ def _compare_shift(folder: Path, name: str, stored: dict[str, Any], entry: dict[
 
 def write_manifest(folder: Path, facts: dict[str, Any], finished: Iterable[Group]) -> None:
     """Write the manifest, merged with the shifts that an existing one lists."""
-    known = read_manifest(folder)["shifts"] if present(folder / FILE) else {}
+    known = read_manifest(folder)["shifts"] if has_file(folder / FILE) else {}
     done = {group.name for group in finished}
     shifts = {
         name: _merge_entry(known.get(name, entry), entry, name in done) for name, entry in facts["shifts"].items()
@@ -154,7 +164,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     inside = folder / UNFINISHED
     try:
         make_folder(inside, folder)
-        present(inside / LOCK)
+        has_file(inside / LOCK)
         (inside / LOCK).touch()
     except UnsafePath:
         raise
@@ -174,16 +184,16 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 def _remove_unfinished(folder: Path, inside: Path) -> None:
     """Remove unfinished files; without a manifest also finished parts, since their set is unknown."""
-    remove_hidden(folder, locked=True)
-    remove_hidden(inside, folder, locked=True)
-    if not present(folder / FILE):
+    remove_temporaries(folder, locked=True)
+    remove_temporaries(inside, folder, locked=True)
+    if not has_file(folder / FILE):
         for path in list(files_in(inside, folder)):
             if not path.name.startswith(LOCK):
                 path.unlink()
 
 
 def _is_finished(folder: Path) -> bool:
-    facts = read_manifest(folder) if present(folder / FILE) else {"shifts": {}}
+    facts = read_manifest(folder) if has_file(folder / FILE) else {"shifts": {}}
     return all(entry["finished"] for entry in facts["shifts"].values())
 
 

@@ -14,7 +14,7 @@ from farout.data.arrays import as_bytes
 from farout.data.shapes_chars import Drawn
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
-from farout.files import all_whole, below, make_folder, present, whole, write_json
+from farout.files import atomic_file, atomic_files, check_path, has_file, make_folder, write_json
 from farout.progress import Progress
 from farout.tensors import chunks
 
@@ -29,7 +29,7 @@ def export(images: Drawn, path: Path, form: Format = "png", progress: Progress =
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_manifest(images, path)
-    with whole(_sibling(path, "parquet")) as temporary:
+    with atomic_file(_sibling(path, "parquet")) as temporary:
         images.configurations.write(temporary)
     return (_write_png if form == "png" else _write_npz)(images, path, progress)
 
@@ -37,7 +37,7 @@ def export(images: Drawn, path: Path, form: Format = "png", progress: Progress =
 def _write_manifest(images: Drawn, path: Path) -> None:
     """Write the manifest; raise an error if the path holds another set or files without a manifest."""
     manifest = _sibling(path, "json")
-    if present(manifest):
+    if has_file(manifest):
         if read_facts(manifest).get("fingerprint") != images.fingerprint:
             raise ValueError(f"{path} holds another set (see {manifest}); choose another folder with --out")
     else:
@@ -48,8 +48,8 @@ def _write_manifest(images: Drawn, path: Path) -> None:
 
 def _check_unused(path: Path) -> None:
     """Raise an error if files exist without a manifest: it is written first, so they belong to something else."""
-    taken = [file for file in (_sibling(path, "npz"), _sibling(path, "parquet")) if present(file)]
-    if below(path).exists() and not (path.is_dir() and not any(path.iterdir())):
+    taken = [file for file in (_sibling(path, "npz"), _sibling(path, "parquet")) if has_file(file)]
+    if check_path(path).exists() and not (path.is_dir() and not any(path.iterdir())):
         taken.append(path)
     if taken:
         raise ValueError(
@@ -64,8 +64,8 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
         make_folder(path / str(name), path.parent)
     for part in chunks(len(images)):
         files = {index: path / str(names[index]) / f"{index:06d}.png" for index in range(part.start, part.stop)}
-        missing = [index for index, file in files.items() if not present(file, path.parent)]
-        with all_whole([files[index] for index in missing], path.parent) as temporary:
+        missing = [index for index, file in files.items() if not has_file(file, path.parent)]
+        with atomic_files([files[index] for index in missing], path.parent) as temporary:
             for file, pixels in zip(temporary, _pixels(images, missing), strict=True):
                 Image.fromarray(pixels).save(file, format="png")
         progress(part.stop - part.start)
@@ -75,7 +75,7 @@ def _write_png(images: Drawn, path: Path, progress: Progress) -> Path:
 def _write_npz(images: Drawn, path: Path, progress: Progress) -> Path:
     """Write the .npz file atomically, with one chunk in memory at a time."""
     target = _sibling(path, "npz")
-    if present(target):
+    if has_file(target):
         progress(len(images))
         return target
     channels, height, width = images.shape

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from farout.core import SHIFTED_AT_ONCE, ImageSet, Shift
 from farout.data.arrays import as_bytes, as_floats
 from farout.data.writing.layout import Group, Job, Layout, Sink
-from farout.files import whole
+from farout.files import atomic_file
 from farout.processes import Submit
 from farout.progress import Event, Listener
 from farout.tensors import chunks
@@ -21,7 +21,7 @@ from farout.tensors import chunks
 
 def write_originals(images: ImageSet, path: Path, progress: Listener) -> None:
     """Write the images as raw 8-bit pixels: they are decoded or rendered once, and all workers map the same file."""
-    with whole(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         for part in chunks(len(images), _at_once(images)):
             file.write(as_bytes(images.batch(np.arange(part.start, part.stop))).tobytes())
             progress(Event(f"reading {part.stop:,} of {len(images):,}"))

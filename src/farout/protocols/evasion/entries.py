@@ -16,7 +16,7 @@ from farout.study.cells.cell import Cell, Entry
 from farout.study.cells.predict import PredictCell
 from farout.study.cells.score import ScoreCell
 from farout.study.sources.attacked import AttackedImages
-from farout.study.sources.images import ImageSource, NamedImages, some
+from farout.study.sources.images import ImageSource, NamedImages, subset
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import Budget
 from farout.study.study import Trial
@@ -105,7 +105,7 @@ class TrialPlan:
         return alone and bool(self.trial.outliers)
 
     def _against_classifier(self, label: str, attack: Attack, network: NetworkSource) -> Iterator[Entry]:
-        cell = AttackCell(attack, self._some(self.effort.images), network, None, self.trial.seed)
+        cell = AttackCell(attack, self._subset(self.effort.images), network, None, self.trial.seed)
         images = AttackedImages(cell, self.protocol.rounded)
         made_on = {"attack": label, "made_on": network.label, "level": str(attack.level)}
         made_on |= effort_tags(cell, EFFORT["full"].images, self.trial.inliers.test)
@@ -123,7 +123,7 @@ class TrialPlan:
         """Yield the attacks on a classifier together with each detector, scored by that detector alone."""
         for subject in self.subjects:
             if network := self.networks.get(subject.network):
-                images = some(self._some(self.effort.images), self.effort.adaptive)
+                images = subset(self._subset(self.effort.images), self.effort.adaptive)
                 cell = AttackCell(attack, images, network, subject, self.trial.seed)
                 tags = effort_tags(cell, EFFORT["full"].adaptive, self.trial.inliers.test)
                 yield from self._own(label, attack, cell, **tags)
@@ -146,8 +146,8 @@ class TrialPlan:
         scored = ScoreCell(subject, AttackedImages(cell, self.protocol.rounded))
         yield self._entry("own_attacked", scored, subject, **tags)
 
-    def _some(self, count: int | None) -> ImageSource:
-        return some(self.inliers, count)
+    def _subset(self, count: int | None) -> ImageSource:
+        return subset(self.inliers, count)
 
     def _entry(self, role: str, cell: Cell, subject: Subject | None, **tags: str) -> Entry:
         names = {"network": subject.network, "detector": subject.label} if subject else {"network": "", "detector": ""}

@@ -1,1 +1,1 @@
-"""Cells, one file per kind: what can be computed and kept under an identity."""
+"""Cells, one file per kind: results that are computed once and stored under an identity."""

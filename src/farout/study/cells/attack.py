@@ -1,4 +1,4 @@
-"""The cell that attacks images and judges what comes of it."""
+"""Attack cell: attacks images and judges the results."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from farout.tensors import as_images
 
 IMAGES = "images.npy"
 JUDGED = tuple(field.name for field in fields(Attacked) if field.name != "images")
-"""What is known of every attacked image."""
+"""Columns of the table of attacked images: the fields of `Attacked` other than the images."""
 
 
 @dataclass(frozen=True)
 class AttackCell(Cell):
-    """Images attacked once, judged, and kept in full precision."""
+    """Attacked images with their judgments, stored in full precision."""
 
     attack: Attack
     images: ImageSource
     network: NetworkSource | None
-    """The classifier that must err; None for attacks on a detector alone."""
+    """The attacked classifier; None for attacks on a detector alone."""
     subject: Subject | None
-    """The detector that is attacked too, or alone."""
+    """The attacked detector; None for attacks on a classifier alone."""
     seed: int
 
     @cached_property
@@ -55,7 +55,7 @@ class AttackCell(Cell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return tuple(need for source in (self.network, self.subject, self.images) if source for need in source.requires)
+        return tuple(cell for source in (self.network, self.subject, self.images) if source for cell in source.requires)
 
     @property
     def title(self) -> str:
@@ -67,17 +67,17 @@ class AttackCell(Cell):
 
     @property
     def on(self) -> str:
-        """What is attacked, for people."""
+        """Name of the target: labels of the classifier and the detector."""
         labels = [source.label for source in (self.network, self.subject) if source]
         return " and ".join(labels)
 
     @property
     def passes(self) -> int:
-        """How often an image passes the network, at most."""
+        """Largest number of passes of one image through the network."""
         return self.attack.passes(self.network.preview().classes if self.network else 0)
 
     def unsuited(self) -> str | None:
-        """Why the network does not suit the attack or the labels, known before the work; None where it does."""
+        """Return why the network does not suit the attack or the labels, without computing; None if it does."""
         if self.network is None:
             return None
         images = self.images.about.name
@@ -85,7 +85,7 @@ class AttackCell(Cell):
         if reason := self.attack.unsuited(self.images.about.shape, classes):
             return f"{reason} ({images} on {self.network.label})"
         if labels is None:
-            return f"{self.attack.label} makes a classifier err, and the images of {images} have no labels"
+            return f"{self.attack.label} attacks a classifier and needs labels: the images of {images} have no labels"
         if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
             return (
                 f"the labels of {images} run from {labels.min()} to {labels.max()}, and {self.network.label} has "
@@ -97,7 +97,7 @@ class AttackCell(Cell):
         return AttackWork(tuple(cells))
 
     def target(self, store: Store, device: torch.device) -> Target:
-        """What is attacked, as it stands in this process."""
+        """Return the attack's target, loaded in this process."""
         if self.subject is not None:
             return self.subject.target(store, device)
         assert self.network is not None
@@ -105,11 +105,11 @@ class AttackCell(Cell):
 
 
 class AttackWork(Work):
-    """The images of one cell, chunk by chunk."""
+    """Work on the images of one attack cell."""
 
     @property
     def cell(self) -> AttackCell:
-        """The one cell."""
+        """The only cell."""
         cell: AttackCell = self.cells[0]
         return cell
 
@@ -133,16 +133,16 @@ class AttackWork(Work):
 
 
 class AttackJob(SingleJob[AttackCell]):
-    """Attacks chunk by chunk; an image's fate depends on its place alone."""
+    """Attacks chunk by chunk; the random numbers of an image depend only on its index."""
 
     def __init__(self, work: AttackWork, store: Store, device: torch.device) -> None:
         self.cell, self.work, self.store, self.device = work.cell, work, store, device
         self.images = self.cell.images.open(store)
-        self.found = Table(len(self.images))
+        self.table = Table(len(self.images))
 
     @cached_property
     def target(self) -> Target:
-        """Opened by the first chunk: a process that only collects results does not need it."""
+        """The attack's target, loaded by the first chunk: a process that only collects results does not need it."""
         return self.cell.target(self.store, self.device)
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
@@ -151,18 +151,18 @@ class AttackJob(SingleJob[AttackCell]):
         labels = torch.zeros(len(images), dtype=torch.int64)
         if self.images.labels is not None:
             labels = torch.from_numpy(self.images.labels[chunk.start : chunk.stop])
-        found = run_attack(self.cell.attack, self.target, images, labels, order, self.cell.seed, progress)
-        return {field.name: getattr(found, field.name).numpy() for field in fields(found)}
+        attacked = run_attack(self.cell.attack, self.target, images, labels, order, self.cell.seed, progress)
+        return {field.name: getattr(attacked, field.name).numpy() for field in fields(attacked)}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.found.put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
+        self.table.put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {field.name for field in fields(Attacked)} <= results.keys()
 
     def record(self) -> Record:
-        columns = {name: self.found.column(name).numpy() for name in JUDGED}
-        images = self.found.column("images").numpy()
+        columns = {name: self.table.column(name).numpy() for name in JUDGED}
+        images = self.table.column("images").numpy()
         files = {
             "scores.parquet": score_table({"index": self.images.index, **columns}),
             IMAGES: lambda path: _save(path, images),
@@ -171,10 +171,10 @@ class AttackJob(SingleJob[AttackCell]):
         return Record({"images": len(images)}, files)
 
     def _examples(self, success: NDArray[np.bool_], correct: NDArray[np.bool_]) -> Arrays:
-        """The first images that the attack has turned, as they were and as they are."""
-        turned = np.flatnonzero(success & correct if correct.any() else success)[:EXAMPLES]
-        now = self.found.column("images")[torch.from_numpy(turned)]
-        return {"places": turned, "before": thumbnails(self.images.batch(turned)), "after": thumbnails(now)}
+        """Return thumbnails of the first images on which the attack succeeded, before and after it."""
+        succeeded = np.flatnonzero(success & correct if correct.any() else success)[:EXAMPLES]
+        after = self.table.column("images")[torch.from_numpy(succeeded)]
+        return {"places": succeeded, "before": thumbnails(self.images.batch(succeeded)), "after": thumbnails(after)}
 
 
 def _save(path: Path, images: NDArray[np.float32]) -> None:

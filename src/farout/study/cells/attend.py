@@ -1,4 +1,4 @@
-"""The cell that measures how far an attack has moved a network's attention."""
+"""Attention cell: measures how far an attack moves a network's attention maps."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ COLUMNS = ("l2", "ssim")
 
 @dataclass(frozen=True)
 class AttentionCell(Cell):
-    """L2 and SSIM of the attention maps of every image before and after an attack."""
+    """L2 distance and SSIM between the attention maps of every image before and after an attack."""
 
     images: AttackedImages
 
     @property
     def attack(self) -> AttackCell:
-        """Which attack."""
+        """The cell of the attack."""
         return self.images.attack
 
     @property
     def network(self) -> NetworkSource:
-        """The classifier that was attacked."""
+        """The attacked classifier."""
         assert self.attack.network is not None
         return self.attack.network
 
@@ -57,7 +57,7 @@ class AttentionCell(Cell):
 
 
 class AttentionWork(Work):
-    """The images of one attack."""
+    """Work on the images of one attack."""
 
     @cached_property
     def portable(self) -> bool:
@@ -73,7 +73,7 @@ class AttentionWork(Work):
 
 
 class AttentionJob(SingleJob[AttentionCell]):
-    """Maps chunk by chunk; those of the first images are kept to be shown."""
+    """Compares attention maps chunk by chunk; stores example maps for the report."""
 
     def __init__(self, cell: AttentionCell, store: Store, device: torch.device) -> None:
         self.cell, self.store, self.device = cell, store, device
@@ -83,7 +83,7 @@ class AttentionJob(SingleJob[AttentionCell]):
 
     @cached_property
     def network(self) -> Network:
-        """Opened by the first chunk: a process that only collects results does not need it."""
+        """The attacked classifier, loaded by the first chunk: a process that only collects results does not need it."""
         return self.cell.network.build(self.store).to(self.device)
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
@@ -110,14 +110,14 @@ class AttentionJob(SingleJob[AttentionCell]):
         return Record({"images": len(self.before)}, files)
 
     def _examples(self) -> Arrays:
-        """Of images that the attack has turned, those whose attention moves most, and least."""
-        turned = np.flatnonzero(self.after.attributes["clean_correct"] & self.after.attributes["success"])
-        order = turned[np.argsort(-self.columns["l2"][turned], kind="stable")]
+        """Return thumbnails of the successfully attacked images whose attention moves most, and least."""
+        succeeded = np.flatnonzero(self.after.attributes["clean_correct"] & self.after.attributes["success"])
+        order = succeeded[np.argsort(-self.columns["l2"][succeeded], kind="stable")]
         examples: Arrays = {}
-        for kind, some in (("most", order[:EXAMPLES]), ("least", order[::-1][:EXAMPLES].copy())):
-            before, after = (as_images(images.batch(some), self.device) for images in self._sets)
-            examples |= {kind: some, f"{kind}_before": thumbnails(before), f"{kind}_after": thumbnails(after)}
-            if len(some):
+        for kind, indices in (("most", order[:EXAMPLES]), ("least", order[::-1][:EXAMPLES].copy())):
+            before, after = (as_images(images.batch(indices), self.device) for images in self._sets)
+            examples |= {kind: indices, f"{kind}_before": thumbnails(before), f"{kind}_after": thumbnails(after)}
+            if len(indices):
                 moved = attention_shift(self.network, before, after)
                 maps = {"before": moved.before, "after": moved.after}
                 examples |= {f"{kind}_map_{when}": thumbnails(one[:, None]) for when, one in maps.items()}

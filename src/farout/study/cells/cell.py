@@ -1,4 +1,4 @@
-"""Cells and work. A cell is one result with an identity; work is the cells that one sweep over chunks computes."""
+"""Cells and works. A cell is one result with an identity; a work is the cells that one pass over chunks computes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Cell(ABC):
-    """One result. Same identity, same result: it is computed once and kept."""
+    """One result. Cells of the same identity have the same result, which is computed once and stored."""
 
     @property
     @abstractmethod
     def identity(self) -> Json:
-        """Everything the result depends on: kind, version, parameters, digests of weights and data, seeds."""
+        """Everything that the result depends on: kind, version, parameters, digests of weights and data, seeds."""
 
     @cached_property
     def id(self) -> str:
@@ -44,23 +44,23 @@ class Cell(ABC):
 
     @property
     def group(self) -> str:
-        """Cells of one group are computed by one sweep: they share their images and their forward pass. By default a
-        cell is alone."""
+        """Key of the cells that are computed together, since they share images and a forward pass. By default, a cell
+        is alone in its group."""
         return self.id
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What is computed, for people."""
+        """Name of the computation in progress displays and errors."""
 
     @property
     def suspect(self) -> str:
-        """The detector whose code computes it, for people: one that ends its process is not asked again in that run."""
+        """Name of the detector whose code runs; one that ends its process is not called again in that run."""
         return ""
 
     @abstractmethod
     def work(self, cells: Sequence[Any]) -> Work:
-        """The work that computes these cells of the group."""
+        """Return the work that computes these cells of the group."""
 
 
 C = TypeVar("C", bound=Cell)
@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 
 class Entry(NamedTuple):
-    """One cell of a plan, with what it means to its protocol."""
+    """One cell of a plan, with the tags by which its protocol finds it."""
 
     protocol: str
     cell: Cell
@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Consecutive images of one role (train, val, test), or chains of a search."""
+    """Range of consecutive images of one role (train, val, test), or of chains of a search."""
 
     role: str
     start: int
@@ -87,40 +87,40 @@ class Chunk(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a cell leaves in the store: small facts, and functions that write its files."""
+    """Content of a stored result: small facts, and functions that write its files."""
 
     facts: Mapping[str, Any]
     files: Mapping[str, Callable[[Path], None]]
 
 
 class Job(ABC):
-    """Work made ready in one process."""
+    """Work that is prepared for computation in one process."""
 
     @abstractmethod
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
-        """Compute one chunk; what goes wrong for a single cell is an `error_key` entry and leaves the others be."""
+        """Compute one chunk; an error of a single cell becomes an `error_key` entry and does not affect the others."""
 
     @abstractmethod
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        """Take in a chunk's results, in any order."""
+        """Add a chunk's results; chunks may come in any order."""
 
     @abstractmethod
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        """Do results that an earlier run has kept serve all of the cells?"""
+        """Return True if the stored results of a chunk hold all that the cells need."""
 
     @abstractmethod
     def finish(self) -> Iterator[tuple[str, Record | str]]:
-        """The record of every cell, one after the other, or the traceback of what went wrong with it."""
+        """Yield the id of every cell with its record, or with the traceback of its error."""
 
 
 class SingleJob(Job, Generic[C]):
-    """Work on one cell."""
+    """Job of a work that has one cell."""
 
     cell: C
 
     @abstractmethod
     def record(self) -> Record:
-        """What has become of it."""
+        """Return the record of the cell, once all chunks are collected."""
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         yield self.cell.id, attempt(self.record)
@@ -128,100 +128,102 @@ class SingleJob(Job, Generic[C]):
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """Cells computed together, chunk by chunk."""
+    """Cells that are computed together, chunk by chunk."""
 
     cells: tuple[Any, ...]
     chunk_size: ClassVar[int] = CHUNK
     limited: ClassVar[bool] = True
-    """Does the time limit for one chunk hold for it?"""
+    """True if the time limit for one chunk applies."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"cells": self.cells}  # what else there is follows from them
+        return {"cells": self.cells}  # all cached values follow from them
 
     @property
     def id(self) -> str:
-        """The group: unfinished work is found again by it, also when some of its cells are done or others join."""
+        """Group of the cells, under which parts of unfinished work are stored, whichever of its cells are missing."""
         group: str = self.cells[0].group
         return group
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        """The cells this work is computed from."""
-        return tuple({need.id: need for cell in self.cells for need in cell.requires}.values())
+        """Cells that this work is computed from."""
+        return tuple({required.id: required for cell in self.cells for required in cell.requires}.values())
 
     @property
     @abstractmethod
     def portable(self) -> bool:
-        """May its chunks run in other processes?"""
+        """True if its chunks may run in other processes."""
 
     def stays(self, store: Store) -> bool:
-        """Must it be computed by this process, since a detector's fitted state cannot be kept? Asked once all that it
-        requires is there."""
+        """Return True if this process must compute it, since a detector's fitted state cannot be stored.
+
+        Called only when all required cells are present.
+        """
         subjects = (getattr(cell, "subject", None) for cell in self.cells)
         return any(subject.stays(store) for subject in subjects if subject is not None)
 
     @cached_property
     @abstractmethod
     def roles(self) -> dict[str, int]:
-        """How many images of each role are swept."""
+        """Number of images of each role."""
 
     @abstractmethod
     def prepare(self, store: Store, device: torch.device) -> Job:
-        """Load what the work needs."""
+        """Load images and models, and return the job."""
 
     @cached_property
     def chunks(self) -> list[Chunk]:
-        """The chunks: fixed by the data alone, not by who computes them."""
+        """Chunks of the work; they depend on the data only, not on the number of workers."""
         sizes = self.roles.items()
         return [Chunk(role, part.start, part.stop) for role, n in sizes for part in chunks(n, self.chunk_size)]
 
     def cost(self, chunk: Chunk) -> int:
-        """How many images its chunk has scored."""
+        """Return the number of images that are scored for a chunk."""
         return chunk.stop - chunk.start
 
     @property
     def total_cost(self) -> int:
-        """How many images all of the work has scored."""
+        """Number of images that are scored for all chunks."""
         return sum(map(self.cost, self.chunks))
 
 
 def attempt(compute: Callable[[], T]) -> T | str:
-    """Return what a cell's own code gives, or the traceback of what goes wrong in it.
+    """Return the result of a cell's own code, or the traceback of the error that it raises.
 
-    A detector may raise anything, `SystemExit` and `KeyboardInterrupt` among it; only an order to stop passes through.
+    A detector may raise anything, even `SystemExit` or `KeyboardInterrupt`; only a request to stop is raised again.
     """
     try:
         return compute()
     except BaseException as error:
         if requested(error):
             raise
-        return formatted()
+        return format_traceback()
 
 
-def formatted() -> str:
-    """Return the traceback of the exception being handled, in characters that any file takes."""
+def format_traceback() -> str:
+    """Return the traceback of the exception being handled, with characters that cannot be encoded escaped."""
     return traceback.format_exc().encode("utf-8", "backslashreplace").decode()
 
 
-def reason(told: str) -> str:
-    """The line of a traceback that names the error, the first after its last frame, and the user's line behind it."""
-    lines = told.strip().splitlines() or ["an error without a word"]
-    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+def error_line(text: str) -> str:
+    """Return the line of a traceback that names the error (the first after its last frame), with the user's line."""
+    lines = text.strip().splitlines() or ["an error without a message"]
+    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
     after = lines[frames[-1] :] if frames else lines
     named = next((line for line in after if not line.startswith((" ", "+"))), lines[-1].strip())
-    return named + raised_at(told)
+    return named + raised_at(text)
 
 
 def error_key(cell: Cell) -> str:
-    """The key under which a chunk's results carry a cell's traceback."""
+    """Return the key under which a chunk's results hold a cell's traceback."""
     return f"error:{cell.id}"
 
 
-def encode_error(told: str) -> NDArray[np.uint8]:
-    """A traceback as an array, so that it is kept with the results of its chunk."""
-    return np.frombuffer(told.encode(), dtype=np.uint8)
+def encode_error(text: str) -> NDArray[np.uint8]:
+    """Return a traceback as an array, so that it is stored with the results of its chunk."""
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 def decode_error(array: NDArray[np.uint8]) -> str:
-    """The traceback again."""
+    """Return the traceback of an array that `encode_error` returned."""
     return array.tobytes().decode()

@@ -1,4 +1,4 @@
-"""The cell that fits one post-hoc detector; those of one network share one pass over the inliers."""
+"""Fit cell: fits one post-hoc detector; all detectors of one network share one pass over the inliers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from farout.study.store import Store
 
 STATE = "state.safetensors"
 Part = Callable[[ImageSource], ImageSource]
-"""What makes some images of a source, say those of one class."""
+"""Function that returns a subset of an image source, for example the images of one class."""
 MEMBER = "detector"
-"""What the one detector of a stored panel is called: the label people see is no part of a result."""
+"""Name of the only detector in a stored panel, independent of its label, which is not part of a result."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class FitCell(Cell):
             "version": 1,
             "network": self.network.identity(),
             "detector": self.detector.identity(),
-            **{split: source and source.about.fingerprint for split, source in self._seen.items()},
+            **{split: source and source.about.fingerprint for split, source in self._splits.items()},
         }
 
     @property
-    def _seen(self) -> dict[str, ImageSource | None]:
-        """The splits that pass the network."""
+    def _splits(self) -> dict[str, ImageSource | None]:
+        """Splits on which the network is run."""
         return {"train": self.train if self.detector.fits_on == "train" else None, "val": self.val}
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        splits = (need for source in self._seen.values() if source for need in source.requires)
+        splits = (cell for source in self._splits.values() if source for cell in source.requires)
         return (*self.network.requires, *splits)
 
     @property
@@ -86,36 +86,39 @@ class FitCell(Cell):
 
     @property
     def learns(self) -> dict[str, ImageSource]:
-        """The images that the detector is fitted on, by split."""
+        """Images that the detector is fitted on, by split."""
         splits = {"train": self.train, "val": self.val}
         return {split: images for split, images in splits.items() if images and split == self.detector.fits_on}
 
     @property
     def learns_from(self) -> ImageSource | None:
-        """The outliers that the detector learns from."""
+        """Outliers that the detector learns from."""
         return None
 
     def work(self, cells: Sequence[Any]) -> Work:
         return FitWork(tuple(cells))
 
     def on(self, part: Part) -> FitCell:
-        """The same detector fitted on a part of the inliers; validation images it does not learn from are left out."""
+        """Return the cell of the same detector fitted on a part of the inliers.
+
+        Validation images that it is not fitted on are left out.
+        """
         val = self.val if self.detector.fits_on == "val" else None
         return replace(self, train=self.train and part(self.train), val=val and part(val))
 
     def panel(self, network: Network) -> Panel:
-        """The detector on its network, not fitted."""
+        """Return a panel of the unfitted detector on its network."""
         return Panel(network, {MEMBER: copy.deepcopy(self.detector)})
 
     def fitted(self, store: Store, network: Network) -> Panel:
-        """The detector as fitted by this cell."""
+        """Return a panel with the stored state of this cell."""
         panel = self.panel(network)
         panel.load_state(store.file(self.id, STATE))
         return panel
 
 
 class FitWork(Work):
-    """The detectors of one network, fitted in one pass over each split they look at."""
+    """Work on the detectors of one network: one pass over each split that they are fitted on."""
 
     @property
     def portable(self) -> bool:
@@ -150,7 +153,7 @@ class FitJob(Job):
         self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
 
     def _panels(self) -> Iterator[tuple[str, Panel]]:
-        """Copies of the detectors on the network; one that cannot be copied has failed."""
+        """Yield panels with copies of the detectors; a detector that cannot be copied is recorded as failed."""
         for cell in self.cells:
             panel = attempt(partial(cell.panel, self.network))
             if isinstance(panel, str):
@@ -167,52 +170,52 @@ class FitJob(Job):
         columns = columns_of(activations, self.needs[chunk.role])
         results: Arrays = {name: rows.numpy() for name, rows in columns.items()}
         for cell in self._perturbing(chunk.role):
-            results |= self._own_scores(cell, batch)
+            results |= self._perturbed_scores(cell, batch)
         progress(len(batch))
         return results
 
     def _perturbing(self, role: str) -> list[FitCell]:
-        """The cells whose detector scores these images by passes of its own, for which it need not be fitted."""
-        return [cell for cell in self.cells if cell.id in self.panels and _looks(cell) and role == "val"]
+        """Return the cells whose detector scores these images by perturbed passes without being fitted."""
+        return [cell for cell in self.cells if cell.id in self.panels and _perturbs_unfitted(cell) and role == "val"]
 
-    def _own_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
-        with activity.of(cell):
+    def _perturbed_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
+        with activity.computing(cell):
             answer = attempt(lambda: self.panels[cell.id].score_perturbing(batch)[MEMBER])
-        return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_own(cell): answer}
+        return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         for cell in self._perturbing(chunk.role):
-            if _own(cell) not in results:
+            if _score_column(cell) not in results:
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
         columns = {name: torch.from_numpy(rows) for name, rows in results.items() if not name.startswith("error:")}
         self.tables[chunk.role].put(chunk.start, columns)
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        return self._wanted(chunk.role) <= results.keys()
+        return self._columns(chunk.role) <= results.keys()
 
-    def _wanted(self, role: str) -> set[str]:
-        """The columns that every chunk of a role must have."""
+    def _columns(self, role: str) -> set[str]:
+        """Return the columns that every chunk of a role must have."""
         needs = self.needs[role]
-        told = self.network.statistics_names
-        wanted = {"logits", "features"} & needs
+        statistics = self.network.statistics_names
+        columns = {"logits", "features"} & needs
         for kind in needs.intersection(PER_BLOCK):
-            wanted |= {f"{kind}:{name}" for name in (self.network.block_names if kind == "blocks" else told)}
+            columns |= {f"{kind}:{name}" for name in (self.network.block_names if kind == "blocks" else statistics)}
         if "members" in needs and isinstance(self.network, Ensemble):
-            wanted.add("members")
-        return wanted | {_own(cell) for cell in self._perturbing(role)}
+            columns.add("members")
+        return columns | {_score_column(cell) for cell in self._perturbing(role)}
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         for cell in self.cells:
-            with activity.of(cell):
+            with activity.computing(cell):
                 yield cell.id, attempt(partial(self._fit, cell))
 
     def _facts(self) -> dict[str, float]:
-        """The network's accuracy on the validation images, where they have labels and it has classes."""
+        """Return the network's accuracy on the validation images, if these have labels and it has classes."""
         labels = self.images["val"].labels if "val" in self.images else None
         if labels is None or not self.network.classes:
             return {}
-        guesses = self.tables["val"].activations().logits.argmax(1).numpy()
-        return {"accuracy": float((guesses == labels).mean())}
+        predictions = self.tables["val"].activations().logits.argmax(1).numpy()
+        return {"accuracy": float((predictions == labels).mean())}
 
     def _fit(self, cell: FitCell) -> Record | str:
         """Fit one detector."""
@@ -222,18 +225,18 @@ class FitJob(Job):
         for role, images in self.images.items():
             panel.check_fit(role, images)
             panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
-        if "val" in self.images and (_looks(cell) or not cell.detector.perturbs):
+        if "val" in self.images and (_perturbs_unfitted(cell) or not cell.detector.perturbs):
             table = self.tables["val"]
-            own = {MEMBER: table.column(_own(cell)).numpy()} if _looks(cell) else {}
+            own = {MEMBER: table.column(_score_column(cell)).numpy()} if _perturbs_unfitted(cell) else {}
             panel.validate(table.activations(), self.images["val"].name, own)
         return Record(self._facts(), {STATE: panel.save})
 
 
-def _looks(cell: FitCell) -> bool:
-    """Does its detector look at other images, and need not learn before?"""
+def _perturbs_unfitted(cell: FitCell) -> bool:
+    """Return True if the detector scores by perturbed passes and is not fitted before."""
     return cell.detector.perturbs and cell.detector.fits_on is None
 
 
-def _own(cell: FitCell) -> str:
-    """The column of a detector's scores from a pass of its own."""
+def _score_column(cell: FitCell) -> str:
+    """Return the name of the column of a detector's scores from perturbed passes."""
     return f"scores:{cell.id}"

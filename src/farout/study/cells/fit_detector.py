@@ -1,4 +1,4 @@
-"""The cell that fits a detector which reads images: once, for all processes, protocols and later runs."""
+"""Fit cell of a detector that reads images: fitted once for all processes, protocols and later runs."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from farout.training import resumable
 
 STATE = "state.safetensors"
 WHY = "why"
-"""The result that says why a state cannot be kept."""
+"""Key of the text on why a state cannot be stored."""
 
 
 @dataclass(frozen=True)
 class DetectorFitCell(Cell):
-    """A detector of images, fitted on the inliers."""
+    """Detector that reads images, fitted on the inliers."""
 
     label: str
     spec: DetectorSpec
     own: Json
-    """Description of the detector."""
+    """Description of the detector, see `description`."""
     splits: tuple[tuple[str, ImageSource], ...]
-    """Images to fit it on: train, and val and outliers where its `fit` takes them."""
+    """Images to fit it on: train, and val and outliers if its `fit` accepts them."""
     seed: int | None
-    """None where its `fit` takes none."""
+    """None if its `fit` accepts none."""
 
     @cached_property
     def identity(self) -> Any:
@@ -48,7 +48,7 @@ class DetectorFitCell(Cell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return tuple(need for _, source in self.splits for need in source.requires)
+        return tuple(cell for _, source in self.splits for cell in source.requires)
 
     @property
     def title(self) -> str:
@@ -68,7 +68,7 @@ class DetectorFitCell(Cell):
         return detector
 
     def fit(self, store: Store) -> tuple[Detector, Tensor | None]:
-        """Fit one, where there is something to fit it on; a few of the training images come with it."""
+        """Return a fitted detector and a few training images; an unfitted one and None without training images."""
         detector, images = self.make(), {name: source.open(store) for name, source in self.splits}
         train = images.pop("train", None)
         if train is None:
@@ -77,53 +77,54 @@ class DetectorFitCell(Cell):
         return detector, train.batch(np.arange(min(CHECK_IMAGES, len(train))))
 
     def kept(self, store: Store) -> bool:
-        """Does the store hold its state?"""
+        """Return True if the store holds its state."""
         return bool(store.facts(self.id)["kept"])
 
     def fitted(self, store: Store) -> Detector:
-        """The detector as this cell has fitted it; where its state could not be kept, as this process fits it."""
+        """Return the detector with its stored state; if its state cannot be stored, fit it in this process."""
         if self.kept(store):
             return restore(self.make(), store.arrays(self.id, STATE))
         return self.fit(store)[0]
 
 
-def fit_cell(
+def build_fit_cell(
     label: str, spec: DetectorSpec, own: Json, make: Callable[[], Detector], splits: dict[str, ImageSource], seed: int
 ) -> DetectorFitCell | None:
-    """Return the cell that makes and fits a detector once for all.
+    """Return the cell that creates and fits a detector once.
 
-    None where any process can make it alike: there is nothing to fit (or to fit it on), and nothing is drawn at random.
+    Return None if every process would create the same detector: it is not fitted, and nothing in it is random.
     """
     detector = make()
     if type(detector).fit is Detector.fit or "train" not in splits:
-        return DetectorFitCell(label, spec, own, (), None) if drawn(own) else None
-    taken = accepted_arguments(detector)
-    used = tuple((name, source) for name, source in splits.items() if name == "train" or name in taken)
-    return DetectorFitCell(label, spec, own, used, seed if "seed" in taken else None)
+        return DetectorFitCell(label, spec, own, (), None) if is_random(own) else None
+    accepted = accepted_arguments(detector)
+    used = tuple((name, source) for name, source in splits.items() if name == "train" or name in accepted)
+    return DetectorFitCell(label, spec, own, used, seed if "seed" in accepted else None)
 
 
 DRAWN = "drawn"
+"""Key of the names of attributes that differ between two objects of a detector."""
 
 
 def description(make: Callable[[], Detector]) -> Json | None:
-    """Return what a detector is, as `describe` does, but for attributes that every object draws at random.
+    """Return the description of a detector, as `describe` does, without attributes that are initialized at random.
 
-    They are no part of what it is: one object is made, and its state kept.
+    Random attributes are not part of the identity: one object is created, and its state is stored.
     """
     first, second = describe(make()), describe(make())
     if first == second or not (isinstance(first, dict) and isinstance(second, dict) and "holds" in first):
         return first
-    held = {name: value for name, value in first["holds"].items() if second["holds"].get(name) == value}
-    return {**first, "holds": held, DRAWN: sorted(first["holds"].keys() - held.keys())}
+    equal = {name: value for name, value in first["holds"].items() if second["holds"].get(name) == value}
+    return {**first, "holds": equal, DRAWN: sorted(first["holds"].keys() - equal.keys())}
 
 
-def drawn(own: Json) -> bool:
-    """Does every object of this description draw something at random?"""
+def is_random(own: Json) -> bool:
+    """Return True if objects of this description have attributes that are initialized at random."""
     return isinstance(own, dict) and DRAWN in own
 
 
 class DetectorFitWork(Work):
-    """One fit, in one chunk that may take any time."""
+    """Work on one fit: a single chunk without time limit."""
 
     limited = False
 
@@ -144,7 +145,7 @@ class DetectorFitWork(Work):
 
 
 class DetectorFitJob(SingleJob[DetectorFitCell]):
-    """Fits, and takes the state out."""
+    """Fits the detector and captures its state."""
 
     def __init__(self, cell: DetectorFitCell, store: Store, work: str) -> None:
         self.cell, self.store, self.work = cell, store, work
@@ -167,9 +168,9 @@ class DetectorFitJob(SingleJob[DetectorFitCell]):
     def record(self) -> Record:
         if WHY not in self.results:
             return Record({"kept": True}, {STATE: array_file(self.results)})
-        why = self.results[WHY].tobytes().decode()
+        reason = self.results[WHY].tobytes().decode()
         logging.getLogger("farout").warning(
-            f"{self.cell.label}: what it has learned cannot be kept ({why}); one process fits it anew and scores "
-            "everything, and its results are computed again when some are missing"
+            f"{self.cell.label}: its fitted state cannot be stored ({reason}); one process fits it again and scores "
+            "everything, and all its results are computed again if some are missing"
         )
-        return Record({"kept": False, "why": why}, {})
+        return Record({"kept": False, "why": reason}, {})

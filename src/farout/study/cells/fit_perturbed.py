@@ -1,4 +1,4 @@
-"""The cell of a detector that must be fitted before it can look at images its own way, or learns from outliers."""
+"""Second fit cell of a detector that scores by perturbed passes once it is fitted, or that learns from outliers."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ from farout.study.store import Store
 from farout.tensors import as_images
 
 
-def fitted(
+def build_posthoc_fit_cell(
     network: NetworkSource,
     detector: PostHoc,
     train: ImageSource | None,
     val: ImageSource | None,
     outliers: ImageSource | None,
 ) -> FitCell:
-    """The cell that leaves the detector ready to score."""
+    """Return the cell whose stored state makes the detector ready to score."""
     fit = FitCell(network, detector, train, val)
     outliers = outliers if detector.supervised else None
     if val is None or not (outliers or (detector.perturbs and detector.fits_on)):
         return fit
-    return LookCell(network, detector, train, val, fit, outliers)
+    return PerturbedFitCell(network, detector, train, val, fit, outliers)
 
 
 @dataclass(frozen=True)
-class LookCell(FitCell):
-    """A detector as another cell has fitted it, which has seen the validation split its own way, and outliers."""
+class PerturbedFitCell(FitCell):
+    """Detector that another cell has fitted, with its own passes over the validation split and outliers.
+
+    Outliers, if any, are used to fit it further; the validation split is scored.
+    """
 
     first: FitCell
     outliers: ImageSource | None
@@ -53,7 +56,7 @@ class LookCell(FitCell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        splits = (need for source in self.sources.values() for need in source.requires)
+        splits = (cell for source in self.sources.values() for cell in source.requires)
         return (*self.network.requires, *splits, self.first)
 
     @property
@@ -73,7 +76,7 @@ class LookCell(FitCell):
         return self.outliers
 
     def work(self, cells: Sequence[Any]) -> Work:
-        return LookWork(tuple(cells))
+        return PerturbedFitWork(tuple(cells))
 
     def on(self, part: Part) -> FitCell:
         if self.outliers is None:
@@ -83,13 +86,13 @@ class LookCell(FitCell):
 
     @property
     def sources(self) -> dict[str, ImageSource]:
-        """What is looked at."""
-        found = {"val": self.val, "outliers": self.outliers}
-        return {role: source for role, source in found.items() if source is not None}
+        """Image sources by role."""
+        sources = {"val": self.val, "outliers": self.outliers}
+        return {role: source for role, source in sources.items() if source is not None}
 
 
-class LookWork(Work):
-    """One detector's own passes over the validation split and the outliers."""
+class PerturbedFitWork(Work):
+    """Work on one detector: its own passes over the validation split and the outliers."""
 
     @property
     def portable(self) -> bool:
@@ -101,13 +104,13 @@ class LookWork(Work):
         return {role: source.about.total for role, source in self.cells[0].sources.items()}
 
     def prepare(self, store: Store, device: torch.device) -> Job:
-        return LookJob(self.cells[0], store, device)
+        return PerturbedFitJob(self.cells[0], store, device)
 
 
-class LookJob(SingleJob[LookCell]):
-    """Looks at the images as the detector does; then lets it learn, and scores the validation split."""
+class PerturbedFitJob(SingleJob[PerturbedFitCell]):
+    """Runs the detector's own passes, then fits it on the outliers and scores the validation split."""
 
-    def __init__(self, cell: LookCell, store: Store, device: torch.device) -> None:
+    def __init__(self, cell: PerturbedFitCell, store: Store, device: torch.device) -> None:
         self.cell = cell
         self.network = cell.network.build(store).to(device)
         self.panel = cell.first.fitted(store, self.network)
@@ -119,10 +122,12 @@ class LookJob(SingleJob[LookCell]):
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = as_images(self.images[chunk.role].batch(range(chunk.start, chunk.stop)), self.network.device)
         needs = self.detector.needs
-        looks = self.detector.perturbs
-        seen = perturbed_pass(self.network, self.detector, batch) if looks else forward(self.network, batch, needs)
+        if self.detector.perturbs:
+            activations = perturbed_pass(self.network, self.detector, batch)
+        else:
+            activations = forward(self.network, batch, needs)
         progress(len(batch))
-        return {name: rows.numpy() for name, rows in columns_of(seen, needs).items()}
+        return {name: rows.numpy() for name, rows in columns_of(activations, needs).items()}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         self.tables[chunk.role].put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
@@ -131,10 +136,10 @@ class LookJob(SingleJob[LookCell]):
         return bool(results)
 
     def record(self) -> Record:
-        inliers = self._seen("val")
+        inliers = self._activations("val")
         if "outliers" in self.images:
-            outliers = self._seen("outliers")
-            self.detector.supervise(_rows(inliers, rng.subset_indices(len(inliers), len(outliers))), outliers)
+            outliers = self._activations("outliers")
+            self.detector.supervise(_select_rows(inliers, rng.subset_indices(len(inliers), len(outliers))), outliers)
         device = self.network.device
         self.detector.state = {key: value.to(device) for key, value in self.detector.state.items()}
         with torch.inference_mode():
@@ -142,9 +147,9 @@ class LookJob(SingleJob[LookCell]):
         self.panel.validation = finite({MEMBER: np.concatenate(parts)}, self.images["val"].name)
         return Record({}, {STATE: self.panel.save})
 
-    def _seen(self, role: str) -> Activations:
+    def _activations(self, role: str) -> Activations:
         return self.tables[role].activations()
 
 
-def _rows(activations: Activations, places: Any) -> Activations:
-    return activations if len(places) == len(activations) else activations[torch.from_numpy(places)]
+def _select_rows(activations: Activations, indices: Any) -> Activations:
+    return activations if len(indices) == len(activations) else activations[torch.from_numpy(indices)]

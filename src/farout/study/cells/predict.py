@@ -1,4 +1,4 @@
-"""The cell that asks a network for the classes of an image set, in the pass that detectors share."""
+"""Prediction cell: the classes that a network predicts for an image set, from the pass that detectors share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from farout.study.subjects.subject import Score, Subject
 
 
 class TopClass(PostHoc):
-    """The class of the largest logit, given as a score so that one pass serves it and detectors."""
+    """Predicted class in the form of a score, so that it shares the forward pass of detectors."""
 
     name = "top_class"
     needs = frozenset({"logits"})
@@ -39,7 +39,7 @@ class TopClass(PostHoc):
 
 @dataclass(frozen=True)
 class ClassifierSubject(Subject):
-    """A network that is asked for classes, beside the detectors that read it."""
+    """Classifier in the form of a subject, so that it shares the forward pass of the detectors on it."""
 
     source: NetworkSource
 
@@ -71,7 +71,7 @@ class ClassifierSubject(Subject):
         return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
-        """Return the panel that gives the classes as scores."""
+        """Return a panel whose scores are the predicted classes."""
         return Panel(network, {MEMBER: TopClass()})
 
     def target(self, store: Store, device: torch.device) -> Target:
@@ -80,7 +80,7 @@ class ClassifierSubject(Subject):
 
 @dataclass(frozen=True)
 class PredictCell(Cell):
-    """The class of every image as a network sees it."""
+    """Predicted class of every image by one network."""
 
     network: NetworkSource
     images: ImageSource
@@ -96,7 +96,7 @@ class PredictCell(Cell):
 
     @property
     def subject(self) -> ClassifierSubject:
-        """The classifier, in the form that the detectors of its group have."""
+        """The classifier in the form of a subject."""
         return ClassifierSubject(self.network)
 
     @property
@@ -114,9 +114,9 @@ class PredictCell(Cell):
     def work(self, cells: Sequence[Any]) -> Work:
         return ScoreWork(tuple(cells))
 
-    def record(self, found: NDArray[np.float64], images: ImageSet) -> Record:
-        """The classes, beside the labels where there are some."""
-        columns: Arrays = {"index": images.index, "prediction": found.astype(np.int64)}
+    def record(self, classes: NDArray[np.float64], images: ImageSet) -> Record:
+        """Return the record of the predicted classes, with the labels if there are any."""
+        columns: Arrays = {"index": images.index, "prediction": classes.astype(np.int64)}
         if images.labels is not None:
             columns["label"] = images.labels
-        return Record({"images": len(found)}, {"scores.parquet": score_table(columns)})
+        return Record({"images": len(classes)}, {"scores.parquet": score_table(columns)})

@@ -1,4 +1,4 @@
-"""The cell that scores one image set by one detector; those that share images and network share the pass."""
+"""Score cell: scores one image set by one detector; cells of the same images and network share a forward pass."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from farout.study.thumbnails import EXAMPLES, thumbnails
 
 @dataclass(frozen=True)
 class ScoreCell(Cell):
-    """The scores of one image set by one detector."""
+    """Scores of one image set by one detector."""
 
     subject: Subject
     images: ImageSource
@@ -70,7 +70,7 @@ class ScoreCell(Cell):
         return ScoreWork(tuple(cells))
 
     def record(self, scores: NDArray[np.float64], images: ImageSet) -> Record:
-        """The scores with what is known of the images; and the images at both ends."""
+        """Return the record: scores, labels and attributes, and the images with the lowest and highest scores."""
         (scores,) = finite({self.subject.label: scores}, images.name).values()
         columns: Arrays = {"index": images.index, "score": scores}
         if images.labels is not None:
@@ -81,12 +81,12 @@ class ScoreCell(Cell):
 
 
 def score_group(subject: Subject, images: ImageSource) -> str:
-    """The group of the cells that one pass over these images serves: all that read the same network."""
+    """Return the group of the cells that share one pass of these images through the same network."""
     return digest(["scores", subject.group, images.about.fingerprint])
 
 
 def _examples(scores: NDArray[np.float64], images: ImageSet) -> Arrays:
-    """The images with the lowest and the highest scores, small and in 8 bits, each end from its extreme inwards."""
+    """Return thumbnails of the images with the lowest and the highest scores, the most extreme first."""
     order = np.argsort(scores, kind="stable")
     lowest, highest = order[:EXAMPLES], order[::-1][:EXAMPLES]
     return {
@@ -98,7 +98,7 @@ def _examples(scores: NDArray[np.float64], images: ImageSet) -> Arrays:
 
 
 class ScoreWork(Work):
-    """One image set, scored by all detectors that share a forward pass, and classified by their network."""
+    """Work on one image set: scored by all detectors that share a forward pass, and classified by their network."""
 
     @property
     def portable(self) -> bool:
@@ -113,22 +113,22 @@ class ScoreWork(Work):
 
 
 class ScoreJob(Job):
-    """Scores chunk by chunk; a detector that fails leaves the others be."""
+    """Scores chunk by chunk; a detector that fails does not affect the others."""
 
     def __init__(self, work: ScoreWork, store: Store, device: torch.device) -> None:
-        self.cells: tuple[ScoreCell, ...] = work.cells  # or cells of classes, which are as good
+        self.cells: tuple[ScoreCell, ...] = work.cells  # or prediction cells, which have the same methods
         self.images = self.cells[0].images.open(store)
         self.store, self.device = store, device
         self.errors: dict[str, str] = {}
 
     @cached_property
     def score(self) -> Score:
-        """The scorer, opened by the first chunk: a process that only collects results does not need it."""
+        """The detectors, loaded by the first chunk: a process that only collects results does not need them."""
         return self.cells[0].subject.open([cell.subject for cell in self.cells], self.store, self.device)
 
     @cached_property
     def scores(self) -> Arrays:
-        """Where results are collected; a process that only computes chunks does not need it."""
+        """Collected scores by cell; a process that only computes chunks does not need them."""
         return {cell.id: np.full(len(self.images), np.nan) for cell in self.cells}
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
@@ -138,12 +138,12 @@ class ScoreJob(Job):
         batch = self.images.batch(range(chunk.start, chunk.stop))
         results: Arrays = {}
         for cell, ask in zip(self.cells, self.score(batch), strict=True):
-            with activity.of(cell):
-                answer = attempt(ask)
-            if isinstance(answer, str):
-                results[error_key(cell)] = encode_error(answer)
+            with activity.computing(cell):
+                scores = attempt(ask)
+            if isinstance(scores, str):
+                results[error_key(cell)] = encode_error(scores)
             else:
-                results[cell.id] = answer
+                results[cell.id] = scores
         progress(len(batch))
         return results
 
@@ -160,9 +160,9 @@ class ScoreJob(Job):
     def _record(self, cell: ScoreCell) -> Record | str:
         if cell.id in self.errors:
             return self.errors[cell.id]
-        return attempt(partial(self._made, cell))
+        return attempt(partial(self._checked_record, cell))
 
-    def _made(self, cell: ScoreCell) -> Record | str:
+    def _checked_record(self, cell: ScoreCell) -> Record | str:
         try:
             return cell.record(self.scores[cell.id], self.images)
         except NonFiniteScores as error:

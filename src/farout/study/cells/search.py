@@ -1,4 +1,4 @@
-"""The cell that searches for the worst case of one detector in one variation."""
+"""Search cell: searches for the worst cases of one detector in one variation."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from farout.study.thumbnails import EXAMPLES, thumbnails
 from farout.variations.variation import Variation
 
 KEEP_SECONDS = 5.0
-"""A chunk under way is kept on disk this often."""
+"""Seconds between two writes of a running chunk's state to disk."""
 FOUND = "found.safetensors"
 PER_CHAIN = ("score", "start", "last", "accepted", "exploration", "stuck")
-"""Columns of the table of scores: `score` is the lowest that the chain met, `last` that of its last state."""
+"""Columns of the table of scores: `score` is the lowest score of the chain, `last` the score of its last state."""
 LATENTS = ("latents", "last_latents", "trace")
 
 
 @dataclass(frozen=True)
 class SearchCell(Cell):
-    """What a search finds against one detector, a chain per image."""
+    """Worst cases that a search finds against one detector, one chain per base image."""
 
     subject: Subject
     variation: Variation
     images: ImageSource | None
-    """The bases; None where the variation takes none."""
+    """Base images; None if the variation takes none."""
     chains: int
     search: Search
     steps: int
     seed: int
     reference: ScoreCell
-    """The inlier scores that standardize the search."""
+    """Inlier scores that standardize the search."""
 
     @cached_property
     def identity(self) -> Any:
@@ -79,37 +79,37 @@ class SearchCell(Cell):
 
     @property
     def queries(self) -> int:
-        """Queries of every chain, its start included."""
+        """Number of queries of every chain, including its start."""
         return 1 + self.steps * self.search.queries(self.variation.space)
 
     def work(self, cells: Sequence[Any]) -> Work:
         return SearchWork(tuple(cells))
 
-    def decode(self, images: ImageSet | None, places: NDArray[np.int64], z: Tensor) -> Tensor:
-        """What latents make of the bases at these places."""
+    def decode(self, images: ImageSet | None, indices: NDArray[np.int64], z: Tensor) -> Tensor:
+        """Return the images that the latents make of the bases at these indices."""
         with torch.no_grad():
-            return self.variation.decode(z, self.base(images, places, z.device))
+            return self.variation.decode(z, self.base(images, indices, z.device))
 
-    def base(self, images: ImageSet | None, places: Any, device: torch.device) -> Any:
-        """The bases of these chains."""
-        return None if images is None else self.variation.base(images, places).to(device)
+    def base(self, images: ImageSet | None, indices: Any, device: torch.device) -> Any:
+        """Return the bases of these chains."""
+        return None if images is None else self.variation.base(images, indices).to(device)
 
 
 class SearchWork(Work):
-    """The chains of one cell, cut into chunks that know nothing of each other."""
+    """Work on the chains of one cell, in independent chunks."""
 
     chunk_size = CHAINS
 
     @property
     def cell(self) -> SearchCell:
-        """The one cell."""
+        """The only cell."""
         cell: SearchCell = self.cells[0]
         return cell
 
     @cached_property
     def portable(self) -> bool:
-        here = not self.cell.subject.portable or (self.cell.images and not self.cell.images.portable)
-        return not here and _travels(self.cell)
+        fixed = not self.cell.subject.portable or (self.cell.images and not self.cell.images.portable)
+        return not fixed and _is_picklable(self.cell)
 
     @cached_property
     def roles(self) -> dict[str, int]:
@@ -122,8 +122,8 @@ class SearchWork(Work):
         return SearchJob(self, store, device)
 
 
-def _travels(cell: SearchCell) -> bool:
-    """Can the user's variation and search be sent to another process?"""
+def _is_picklable(cell: SearchCell) -> bool:
+    """Return True if the user's variation and search can be sent to another process."""
     try:
         return b"__main__" not in pickle.dumps((cell.variation, cell.search))  # workers have another main module
     except Exception:
@@ -131,7 +131,7 @@ def _travels(cell: SearchCell) -> bool:
 
 
 class SearchJob(SingleJob[SearchCell]):
-    """Runs chains; a chunk that is interrupted goes on from the step where it was last kept."""
+    """Runs chains; an interrupted chunk resumes from its last stored step."""
 
     def __init__(self, work: SearchWork, store: Store, device: torch.device) -> None:
         self.cell, self.work, self.store, self.device = work.cell, work, store, device
@@ -141,12 +141,12 @@ class SearchJob(SingleJob[SearchCell]):
 
     @cached_property
     def search(self) -> Search:
-        """The search, fit for the spread of this detector's inlier scores."""
+        """The search, scaled to the spread of this detector's inlier scores."""
         return self.cell.search.scaled(spread(self.store.scores(self.cell.reference.id), self.cell.subject.label))
 
     @cached_property
     def judge(self) -> Judge:
-        """The detector, opened by the first chunk: a process that only collects results does not need it."""
+        """The detector, loaded by the first chunk: a process that only collects results does not need it."""
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
 
         def judge(images: Tensor) -> NDArray[np.float64]:
@@ -158,52 +158,52 @@ class SearchJob(SingleJob[SearchCell]):
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         cell, chains = self.cell, chunk.stop - chunk.start
         base = cell.base(self.images, range(chunk.start, chunk.stop), self.device)
-        resume = self._resumed(chunk)
+        resume = self._read_state(chunk)
         progress(chains * self._queries(resume.steps) if resume else 0)
         walks = walk(
             self.search, cell.variation.space, objective(cell.variation, base, self.judge, cell.subject.label),
             chains, cell.steps,
             seed=cell.seed, first=chunk.start, marks=self.marks, device=self.device, resume=resume,
         )  # fmt: skip
-        latest = self._last(walks, chunk, progress) or resume
+        latest = self._exhaust(walks, chunk, progress) or resume
         assert latest is not None
         return self._arrays(latest)
 
     def _queries(self, steps: int) -> int:
         return 1 + steps * self.search.queries(self.cell.variation.space)
 
-    def _last(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress) -> Walk | None:
-        """The last walk; on the way every few seconds, and when interrupted, what there is is kept."""
+    def _exhaust(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress) -> Walk | None:
+        """Run all steps and return the last state; store the state every few seconds and when interrupted."""
         latest, saved = None, time.monotonic()
         try:
             for latest in walks:
-                made = 1 if latest.steps == 0 else self._queries(1) - 1
-                progress((chunk.stop - chunk.start) * made)
+                queries = 1 if latest.steps == 0 else self._queries(1) - 1
+                progress((chunk.stop - chunk.start) * queries)
                 if time.monotonic() - saved > KEEP_SECONDS:
-                    self.store.keep(self.work.id, _name(chunk), latest.arrays())
+                    self.store.keep(self.work.id, _state_name(chunk), latest.arrays())
                     saved = time.monotonic()
         except BaseException:
             if latest is not None:
-                self.store.keep(self.work.id, _name(chunk), latest.arrays())
+                self.store.keep(self.work.id, _state_name(chunk), latest.arrays())
             raise
         return latest
 
-    def _resumed(self, chunk: Chunk) -> Walk | None:
-        kept = self.store.kept(self.work.id, _name(chunk))
-        if kept is None:
+    def _read_state(self, chunk: Chunk) -> Walk | None:
+        arrays = self.store.kept(self.work.id, _state_name(chunk))
+        if arrays is None:
             return None
         try:
-            return Walk.from_arrays(kept, self.search, self.device)
-        except (KeyError, TypeError):  # another version of farout kept other things
+            return Walk.from_arrays(arrays, self.search, self.device)
+        except (KeyError, TypeError):  # stored by another version of farout
             return None
 
     def _arrays(self, latest: Walk) -> Arrays:
-        found = {
+        tensors = {
             "score": latest.best, "start": latest.start, "last": latest.state.score,
             "latents": latest.best_z, "last_latents": latest.state.z,
         }  # fmt: skip
-        told = diagnose(latest, self.cell.variation.space)._asdict()
-        return {**{key: value.cpu().numpy() for key, value in found.items()}, **told, "trace": latest.trace}
+        diagnostics = diagnose(latest, self.cell.variation.space)._asdict()
+        return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics, "trace": latest.trace}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         self.found[chunk.start] = results
@@ -224,20 +224,20 @@ class SearchJob(SingleJob[SearchCell]):
         return Record({"chains": self.cell.chains, "queries": self.cell.queries}, files)
 
     def _index(self) -> NDArray[np.int64]:
-        """The index of every chain's base in its own set; chains without one are counted."""
+        """Return the index of every chain's base in its own set; without bases, the number of the chain."""
         return np.arange(self.cell.chains) if self.images is None else self.images.index
 
     def _examples(self, scores: NDArray[np.float64], latents: NDArray[np.float32]) -> Arrays:
-        """What was found with the lowest scores, and by the first chains, which are the same for every detector."""
+        """Return thumbnails of the lowest scores, and of the first chains, which are the same for every detector."""
         examples: Arrays = {}
         order = np.argsort(scores, kind="stable")
-        for kind, places in (("lowest", order[:EXAMPLES]), ("first", np.arange(min(EXAMPLES, len(scores))))):
-            z = torch.from_numpy(latents[places]).to(self.device)
-            examples |= {kind: places, f"{kind}_images": thumbnails(self.cell.decode(self.images, places, z))}
+        for kind, indices in (("lowest", order[:EXAMPLES]), ("first", np.arange(min(EXAMPLES, len(scores))))):
+            z = torch.from_numpy(latents[indices]).to(self.device)
+            examples |= {kind: indices, f"{kind}_images": thumbnails(self.cell.decode(self.images, indices, z))}
             if self.images is not None:
-                examples[f"{kind}_bases"] = thumbnails(self.images.batch(places))
+                examples[f"{kind}_bases"] = thumbnails(self.images.batch(indices))
         return examples
 
 
-def _name(chunk: Chunk) -> str:
+def _state_name(chunk: Chunk) -> str:
     return f"walk-{chunk}"

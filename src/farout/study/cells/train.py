@@ -1,4 +1,4 @@
-"""Cells that train: in any process, several at once, each continued from its checkpoint by whoever comes next."""
+"""Training cells: run in any process, several at once; an interrupted training resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from farout.training import Classifier, Recipe, StageHistory, Task, fit
 from farout.training.loop import VERSION
 
 WEIGHTS = "weights.safetensors"
-"""What a training leaves in the store: the tensors of `Task.weights`."""
+"""Name of the file of trained weights: the tensors of `Task.weights`."""
 WEIGHT = "weight:"
 REPORT_SECONDS = 0.05
-"""Seconds between two progress reports of a training."""
+"""Smallest number of seconds between two progress reports of a training."""
 
 
 class TrainingCell(Cell):
-    """Something trained on images. A subclass says what: a classifier, a detector, a generator."""
+    """Base of training cells; subclasses train a classifier, a detector or a generator."""
 
     label: str
     train: ImageSource
@@ -41,16 +41,16 @@ class TrainingCell(Cell):
     @property
     @abstractmethod
     def recipe(self) -> Recipe:
-        """How it is trained."""
+        """Training recipe."""
 
     @property
     def others(self) -> Mapping[str, ImageSource]:
-        """Return the images that the task reads beside those it is trained on: for validation, or outliers."""
+        """Images that the task reads beside the training images, for example for validation, or outliers."""
         return {}
 
     @abstractmethod
     def task(self, images: ImageSet, others: Mapping[str, ImageSet], store: Store) -> Task:
-        """Return what is trained, untrained: its modules start from the seed."""
+        """Return the task before training, with modules initialized from the seed."""
 
     def facts(self, histories: Sequence[StageHistory]) -> dict[str, float]:
         """Return the small facts of a finished training."""
@@ -58,12 +58,12 @@ class TrainingCell(Cell):
 
     @property
     def sources(self) -> tuple[ImageSource, ...]:
-        """Return all images it reads."""
+        """All image sources that it reads."""
         return (self.train, *self.others.values())
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return tuple(need for source in self.sources for need in source.requires)
+        return tuple(cell for source in self.sources for cell in source.requires)
 
     @property
     def title(self) -> str:
@@ -74,7 +74,7 @@ class TrainingCell(Cell):
 
 
 class TrainWork(Work):
-    """One training: a single chunk that keeps its own checkpoints and may take any time."""
+    """Work on one training: a single chunk without time limit, which writes its own checkpoints."""
 
     limited = False
 
@@ -84,7 +84,7 @@ class TrainWork(Work):
 
     @cached_property
     def roles(self) -> dict[str, int]:
-        """The images of all epochs; of several stages or players, about as many."""
+        """Number of images of all epochs; approximate if there are several stages or players."""
         recipe, images = self.cells[0].recipe, self.cells[0].train.about.total
         return {"train": max(1, recipe.total_steps(images) if recipe.steps is None else recipe.steps * recipe.batch)}
 
@@ -97,7 +97,7 @@ class TrainWork(Work):
 
 
 class TrainJob(SingleJob[TrainingCell]):
-    """Trains, then hands over the weights and how the training went."""
+    """Trains, and returns the weights and the facts of the training."""
 
     def __init__(self, cell: TrainingCell, store: Store, device: torch.device, work: str) -> None:
         self.cell, self.store, self.device = cell, store, device
@@ -151,7 +151,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainCell(TrainingCell):
-    """A network trained on the inliers, from scratch or from given weights."""
+    """Network trained on the inliers, from scratch or from existing weights."""
 
     spec: NetworkSpec
     label: str
@@ -192,7 +192,7 @@ class TrainCell(TrainingCell):
         return {"accuracy": history.figures[history.best_epoch], "best_epoch": history.best_epoch}
 
     def untrained(self) -> Network:
-        """Return the network before training: new, or with the weights that are to be fine-tuned."""
+        """Return the network before training: with new weights, or with those to fine-tune."""
         channels, side, _ = self.train.about.shape
         spec = self.spec
         network = create(
@@ -208,7 +208,7 @@ class TrainCell(TrainingCell):
 
 @dataclass(frozen=True)
 class TrainedNetwork(NetworkSource):
-    """The network that a training cell leaves in the store."""
+    """Network whose weights a training cell has stored."""
 
     cell: TrainCell
 

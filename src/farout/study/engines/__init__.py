@@ -1,10 +1,10 @@
-"""Engines: a scheduler that decides what is computed next, and executors that compute it.
+"""Engines: a scheduler that selects the next tasks, and executors that compute them.
 
-run.py        what callers use: compute the missing cells of a study
-scheduler.py  which chunk of which work comes next, what has failed, what is finished
-executor.py   the interface between the two: tasks, and what becomes of them; the registry of engines
-inline.py     executor: this process
-local.py      engine "local": worker processes of this machine; worker.py is what runs in each of them
-performer.py  what any process does with a task: run a chunk, or collect the chunks and write the records
-activity.py   which cell a process is computing, readable after it has died
+run.py        entry point: compute the missing cells of a study
+scheduler.py  order of the tasks; bookkeeping of finished chunks and failures
+executor.py   interface between scheduler and executors: tasks and their outcomes; the registry of engines
+inline.py     executor that computes in this process
+local.py      engine "local": worker processes on this machine; worker.py is the code that runs in each of them
+performer.py  computation of one task in any process: run a chunk, or collect the chunks and write the records
+activity.py   file that names the cell a process is computing, readable after the process has died
 """

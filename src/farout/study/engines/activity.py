@@ -1,4 +1,4 @@
-"""Activity: which cell a process is computing right now, in a small file that can be read after it has died."""
+"""Activity of a process: the cell that it is computing, in a small file that can be read after it has died."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from farout.files import opened
+from farout.files import open_file
 from farout.interrupts import Stop
 from farout.study.cells.cell import Cell
 
-_HEAD = struct.Struct("<dH")  # since when; length of what follows
+_HEAD = struct.Struct("<dH")  # start time; length of the content that follows
 _SIZE = 2048
 
 
 class Activity(NamedTuple):
-    """The content of the file."""
+    """Content of an activity file."""
 
     since: float
-    """When it began, by the clock that all processes of a machine share."""
+    """Start time on the monotonic clock, which all processes of a machine share."""
     cell: str = ""
-    """Id of the cell whose code runs; empty between cells."""
+    """Id of the cell that is being computed; empty between cells."""
     title: str = ""
     suspect: str = ""
 
 
 _file: mmap.mmap | None = None
 _interrupted = ""
-"""The innermost cell that was being computed when a `Stop` was raised."""
+"""Id of the innermost cell that was being computed when a `Stop` was raised."""
 
 
 @contextmanager
 def recording(path: Path) -> Iterator[None]:
-    """Record this process's activity in a new file, which goes when this ends in whatever way Python knows."""
+    """Record this process's activity in a new file; remove it when the block ends normally or by an exception."""
     global _file
     outer = _file
     with path.open("x+b") as file:
-        file.write(bytes(_SIZE))  # a hole in the file would end the process when the disk is full
+        file.write(bytes(_SIZE))  # allocates the blocks: with a full disk, a sparse file would end the process later
         file.flush()
         _file = mmap.mmap(file.fileno(), _SIZE)
     _write(b"[]")
@@ -54,8 +54,8 @@ def recording(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def of(cell: Cell | None) -> Iterator[None]:
-    """Record that this cell is being computed; afterwards, that the one around it is."""
+def computing(cell: Cell | None) -> Iterator[None]:
+    """Record that this cell is computed within the block, and the enclosing cell after it."""
     global _interrupted
     if _file is None or cell is None:
         yield
@@ -72,18 +72,18 @@ def of(cell: Cell | None) -> Iterator[None]:
 
 
 def touch() -> None:
-    """Record that the cell goes on: the time limit begins anew."""
+    """Restart the time limit of the current cell, since it has made progress."""
     if _file is not None:
         _file[:8] = struct.pack("<d", time.monotonic())
 
 
 def since() -> float:
-    """Return when the cell that this process is at began."""
+    """Return the start time of the cell that this process is computing; 0 if nothing is recorded."""
     return 0.0 if _file is None else float(_HEAD.unpack(_file[: _HEAD.size])[0])
 
 
 def interrupted() -> str:
-    """Return the id of the cell that an order to stop has met, once."""
+    """Return the id of the cell that a `Stop` has interrupted, and clear it."""
     global _interrupted
     cell, _interrupted = _interrupted, ""
     return cell
@@ -100,9 +100,9 @@ def _content(raw: mmap.mmap | bytes) -> bytes:
 
 
 def read(path: Path) -> Activity | None:
-    """Return what a process has recorded; None where there is nothing to read."""
+    """Return the activity that a process has recorded; None if the file is missing or not readable."""
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             raw = file.read(_SIZE)
         return Activity(_HEAD.unpack(raw[: _HEAD.size])[0], *map(str, json.loads(_content(raw))))
     except (OSError, ValueError, TypeError, struct.error):

@@ -1,4 +1,4 @@
-"""Interface between the scheduler and executors: tasks, what becomes of them, and the registry of engines."""
+"""Interface between the scheduler and executors: tasks, their outcomes, and the registry of engines."""
 
 from __future__ import annotations
 
@@ -16,86 +16,86 @@ from farout.study.store import Store
 
 
 class Task(NamedTuple):
-    """One piece of work for one process."""
+    """Unit of work for one process."""
 
     number: int
     work: Work
     chunk: Chunk | None
-    """The chunk to compute; None: collect the chunks that the store keeps, and write the records."""
+    """The chunk to compute; None: collect the stored chunks of the work, and write its records."""
     seconds: float = 0.0
-    """Seconds that the work has taken so far, for its records."""
+    """Seconds that the work has taken so far; written to its records."""
 
 
 class Listener(Protocol):
-    """A scheduler, as executors see it. Tasks are named by their numbers."""
+    """Callbacks of the scheduler that an executor calls. Tasks are identified by their numbers."""
 
     def progressed(self, number: int, images: int) -> None:
-        """More images of a task's chunk are done."""
+        """Report that a task has processed this many more images of its chunk."""
 
     def computed(self, number: int, results: Arrays) -> None:
-        """A chunk is done."""
+        """Report the results of a computed chunk."""
 
     def finished(self, number: int, failed: Mapping[str, str]) -> None:
-        """The records of a work are written, but for these cells, with the traceback of each."""
+        """Report that the records of a work are written, except for the failed cells: cell id -> traceback."""
 
-    def failed(self, number: int, why: str) -> None:
-        """A task raised an error; `why` is its traceback."""
+    def failed(self, number: int, traceback: str) -> None:
+        """Report that a task raised an error."""
 
-    def died(self, number: int, why: str, cell: str) -> None:
-        """A task ended its process or ran out of time while this cell was computed (empty: not known which)."""
+    def died(self, number: int, reason: str, cell: str) -> None:
+        """Report that a task ended its process or ran out of time while computing this cell (empty: unknown)."""
 
     def skipped(self, number: int) -> None:
-        """A task was canceled before it began."""
+        """Report that a task was canceled before it began."""
 
     def slow(self, number: int, seconds: float, cell: str) -> None:
-        """This cell has been at one chunk for so long."""
+        """Report that a task has been computing this cell for so many seconds without progress."""
 
 
 class Context(NamedTuple):
-    """One run, as an executor gets it."""
+    """Settings of one run, passed to the executor."""
 
     listener: Listener
     store: Store
-    """Results, which all processes write: `Store(store.root)` opens it in another one."""
+    """Store of results, which all processes write: another process opens it with `Store(store.root)`."""
     device: torch.device
     notes: Path
-    """Folder for the activity of each process, see activity.py."""
+    """Folder of the activity files, one per process, see activity.py."""
     workers: int = 0
-    """Processes that were asked for."""
+    """Number of worker processes requested."""
     plugins: tuple[str, ...] = ()
-    """Files of the user's that every process imports first."""
+    """The user's plugin files, which every process imports first."""
     timeout: float | None = None
     """Seconds that a detector may take for one chunk; None = no limit."""
 
 
 class Executor(Named, ABC):
-    """Computes tasks and tells a listener, from `wait` alone, what becomes of them.
+    """Base of executors: compute tasks, and report their outcomes to a listener, only from within `wait`.
 
-    A new engine is one class: derive this, `@farout.register` it, and choose it by name with `farout run --engine`. It
-    is made with the `Context` of a run as its only argument; what a process does with a task is in performer.py.
+    A new engine is one subclass, registered with `@farout.register` and selected by name with `farout run --engine`.
+    Its only argument is the `Context` of a run; performer.py computes a task.
     """
 
     slots: int
-    """Tasks that it takes at a time, those that wait for a process included; 0: this process computes all."""
+    """Number of tasks that it accepts at a time, including queued ones; 0: this process computes everything."""
 
     @abstractmethod
     def __init__(self, context: Context) -> None: ...
 
     @abstractmethod
     def submit(self, task: Task) -> None:
-        """Hand over a task."""
+        """Accept a task."""
 
     @abstractmethod
     def wait(self) -> None:
-        """Let work go on until something has been told to the listener, or for a short time."""
+        """Block until an outcome has been reported to the listener, or for a short time."""
 
     @abstractmethod
     def cancel(self, numbers: Collection[int]) -> None:
-        """Leave out those of these tasks that have not begun; the listener hears of each when its turn has come."""
+        """Cancel those of these tasks that have not begun; each is later reported to the listener as skipped."""
 
     @abstractmethod
     def close(self, stopped: bool) -> None:
-        """End all processes; where the run was stopped, tasks may keep what they are at."""
+        """End all processes. stopped: the run was interrupted, so running tasks may save their intermediate state."""
 
 
 ENGINES: Registry[Executor] = Registry("engine", Executor)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from farout.interrupts import Stop, requested
-from farout.study.cells.cell import formatted
+from farout.study.cells.cell import format_traceback
 from farout.study.engines import activity
 from farout.study.engines.executor import Context, Executor, Task
 from farout.study.engines.performer import Performer
@@ -19,7 +19,7 @@ from farout.study.store import StoreError
 
 
 class InlineExecutor(Executor):
-    """This process: for work that cannot travel, and where there are no workers."""
+    """Executor in this process: for work that cannot be sent to another process, and for runs without workers."""
 
     slots = 1
 
@@ -40,22 +40,22 @@ class InlineExecutor(Executor):
             self._perform(task)()
 
     def _perform(self, task: Task) -> Callable[[], None]:
-        """Perform a task; return what the listener is to be told."""
-        performer, tell, number = self._performer, self._listener, task.number
+        """Perform a task; return the call that reports its outcome to the listener."""
+        performer, listener, number = self._performer, self._listener, task.number
         try:
             with time_limit(self._timeout if task.work.limited and task.chunk is not None else None):
                 if task.chunk is None:
-                    return partial(tell.finished, number, performer.finish(task.work, task.seconds))
-                progress = partial(tell.progressed, number)
-                return partial(tell.computed, number, performer.compute(task.work, task.chunk, progress))
+                    return partial(listener.finished, number, performer.finish(task.work, task.seconds))
+                progress = partial(listener.progressed, number)
+                return partial(listener.computed, number, performer.compute(task.work, task.chunk, progress))
         except OutOfTime:
-            return partial(tell.died, number, late(self._timeout), activity.interrupted())
+            return partial(listener.died, number, timeout_message(self._timeout), activity.interrupted())
         except StoreError:
             raise
         except BaseException as error:
             if requested(error):
                 raise
-            return partial(tell.failed, number, formatted())
+            return partial(listener.failed, number, format_traceback())
 
     def cancel(self, numbers: Collection[int]) -> None:
         self._canceled |= set(numbers)
@@ -65,19 +65,19 @@ class InlineExecutor(Executor):
 
 
 class OutOfTime(Stop):
-    """A task took longer than it may."""
+    """A task has exceeded the time limit."""
 
 
-def late(timeout: float | None) -> str:
-    """Return the reason why a task was ended."""
+def timeout_message(timeout: float | None) -> str:
+    """Return the reason for ending a task that has exceeded the time limit."""
     return f"OutOfTime: took longer than {timeout:g} s for one chunk (--timeout)"
 
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `OutOfTime` where one cell takes longer, if the system has timers and this is the main thread.
+    """Raise `OutOfTime` if one cell takes longer, provided the system has timers and this is the main thread.
 
-    Code that holds the interpreter, as a loop in C does, is not interrupted; worker processes are.
+    Code that holds the interpreter, such as a loop in C, is not interrupted; in worker processes it is.
     """
     main = threading.current_thread() is threading.main_thread()
     if seconds is None or not main or not hasattr(signal, "setitimer"):

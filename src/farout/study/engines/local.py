@@ -1,4 +1,4 @@
-"""Executor with worker processes on this machine. A worker that dies or hangs takes nobody along."""
+"""Executor with worker processes on this machine. A worker that dies or hangs does not affect the others."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
 from farout.study.engines.executor import ENGINES, Context, Executor, Task
-from farout.study.engines.inline import late
+from farout.study.engines.inline import timeout_message
 from farout.study.engines.worker import Order
 from farout.study.store import StoreError
 
 LISTEN_SECONDS = 0.5
 """Longest duration of a call of `wait`."""
 SLOW_SECONDS = 10.0
-"""After so long at one chunk, the progress line names the detector."""
+"""Seconds at one chunk after which the progress line names the detector."""
 PATIENCE = 10.0
-"""Seconds that workers have to keep what they are at when a run is stopped."""
+"""Seconds that workers have to save their intermediate state when a run is stopped."""
 AHEAD = 2
-"""Tasks that a worker holds: the one it is at, and the next."""
+"""Tasks that a worker holds: the running one and the next."""
 STARTS = 3
-"""Workers in a row that may die before they have begun anything."""
+"""Workers in a row that may die before their first task; then the run ends with an error."""
 
 
 class WorkersDie(RuntimeError):
-    """Worker processes end before they have begun a task."""
+    """Several worker processes in a row have died before their first task."""
 
 
 @ENGINES.register("local")
@@ -49,14 +49,14 @@ class LocalExecutor(Executor):
     def __init__(self, context: Context) -> None:
         self.slots = AHEAD * context.workers
         self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
-        self._over = SPAWN.RawValue("b", False)  # without a lock, which a worker that is killed might hold
+        self._over = SPAWN.RawValue("b", False)  # without a lock, which a killed worker might hold
         self._setup = (str(context.store.root), str(context.device)), context.plugins
         self._packed: tuple[Work | None, bytes] = None, b""
-        self._stillborn, self._started = 0, 0
+        self._failed_starts, self._started = 0, 0
         self._workers: list[_Worker] = []
         self._refused: list[tuple[int, str, str]] = []
         self._waiting: deque[Order] = deque()
-        """Orders that no worker has been given yet."""
+        """Orders that have not been sent to a worker yet."""
         self._dropped: list[int] = []
         try:
             for _ in range(context.workers):
@@ -76,20 +76,20 @@ class LocalExecutor(Executor):
             try:
                 self._packed = task.work, pickle.dumps(task.work)  # for our own workers; never stored
             except Exception as error:
-                why = f"{type(error).__name__}: {error}; it cannot be sent to a worker process: use --workers 0"
-                self._refused.append((task.number, why, _unpicklable(task.work)))
+                reason = f"{type(error).__name__}: {error}; it cannot be sent to a worker process: use --workers 0"
+                self._refused.append((task.number, reason, _find_unpicklable(task.work)))
                 return
         limited, chunk = task.work.limited, task.chunk
         order = Order(
             task.number, self._packed[1], chunk, task.seconds, limited and chunk is not None,
-            endless=not limited and chunk is not None,
+            unbounded=not limited and chunk is not None,
         )  # fmt: skip
         self._waiting.append(order)
         self._distribute()
 
     def _distribute(self) -> None:
-        """Give orders to workers; none is to wait behind one that may take any time while another worker is idle."""
-        while self._waiting and (free := [one for one in self._workers if one.takes(self._waiting[0])]):
+        """Send orders to workers, but do not queue one behind an order of unbounded duration."""
+        while self._waiting and (free := [one for one in self._workers if one.accepts(self._waiting[0])]):
             min(free, key=lambda one: len(one.orders)).give(self._waiting.popleft())
 
     def wait(self) -> None:
@@ -102,19 +102,20 @@ class LocalExecutor(Executor):
         wait([end for one in self._workers for end in (one.connection, one.process.sentinel)], LISTEN_SECONDS)
         for one in list(self._workers):
             dead = one.dead
-            while (message := one.message()) is not None:
-                self._pass_on(one, *message)
+            while (message := one.receive()) is not None:
+                self._handle(one, *message)
             if dead:
-                self._bury(one)
+                self._replace(one)
             else:
-                self._watch(one)
+                self._check_time(one)
         self._distribute()
 
-    def _pass_on(self, one: _Worker, kind: str, number: int, content: Any) -> None:
+    def _handle(self, one: _Worker, kind: str, number: int, content: Any) -> None:
+        """Handle a message of a worker: report task outcomes and progress to the listener."""
         one.heard_at = time.monotonic()
         if kind == "began":
-            one.at_work = one.served = True
-            one.began_at, self._stillborn = one.heard_at, 0
+            one.busy = one.served = True
+            one.began_at, self._failed_starts = one.heard_at, 0
         elif kind == "logged":
             logging.getLogger("farout").log(number, content)
         elif kind == "unstored":
@@ -123,42 +124,45 @@ class LocalExecutor(Executor):
             self._listener.progressed(number, content)
         else:
             one.done(number)
-            told = getattr(self._listener, kind)  # computed, finished, failed, skipped
-            told(number) if content is None else told(number, content)
+            report = getattr(self._listener, kind)  # computed, finished, failed, skipped
+            report(number) if content is None else report(number, content)
 
-    def _bury(self, one: _Worker) -> None:
-        """Replace a worker that has died; the task it was at has failed, those that waited go to others."""
+    def _replace(self, one: _Worker) -> None:
+        """Replace a worker that has died: its running task has failed, its queued tasks go to the new worker."""
         one.end_children()
         one.process.join()
-        doing = activity.read(one.note)
+        current = activity.read(one.note)
         one.note.unlink(missing_ok=True)
-        waiting, at = list(one.orders), None
-        if one.at_work:
-            at = waiting.pop(0)
+        queued, running = list(one.orders), None
+        if one.busy:
+            running = queued.pop(0)
         elif not one.served:
-            self._stillborn += 1
-            if self._stillborn >= STARTS:
-                raise WorkersDie(f"a worker process {ended(one.process.exitcode)} before it had begun any work, again")
+            self._failed_starts += 1
+            if self._failed_starts >= STARTS:
+                raise WorkersDie(
+                    f"{STARTS} worker processes in a row have died before their first task; the last one "
+                    f"{exit_text(one.process.exitcode)}"
+                )
         with signals_deferred():
-            self._workers[self._workers.index(one)] = fresh = self._start()
-        for order in waiting:
-            fresh.give(order)
+            self._workers[self._workers.index(one)] = replacement = self._start()
+        for order in queued:
+            replacement.give(order)
             if order.number in one.canceled:
-                fresh.cancel(order.number)
-        if at is not None:
-            why = one.sentence or f"WorkerDied: the process {ended(one.process.exitcode)}"
-            self._listener.died(at.number, why, doing.cell if doing else "")
+                replacement.cancel(order.number)
+        if running is not None:
+            reason = one.kill_reason or f"WorkerDied: the process {exit_text(one.process.exitcode)}"
+            self._listener.died(running.number, reason, current.cell if current else "")
 
-    def _watch(self, one: _Worker) -> None:
-        """End a worker that takes too long for one chunk; say who is slow."""
-        doing = activity.read(one.note) if one.at_work else None
-        if doing is None:
+    def _check_time(self, one: _Worker) -> None:
+        """Kill a worker that exceeds the time limit for one chunk; report slow ones to the listener."""
+        current = activity.read(one.note) if one.busy else None
+        if current is None:
             return
-        seconds = time.monotonic() - max(doing.since, one.began_at)
+        seconds = time.monotonic() - max(current.since, one.began_at)
         if self._timeout is not None and one.orders[0].limited and seconds > self._timeout:
-            one.kill(late(self._timeout))
+            one.kill(timeout_message(self._timeout))
         elif seconds > SLOW_SECONDS and time.monotonic() - one.heard_at > SLOW_SECONDS:
-            self._listener.slow(one.orders[0].number, seconds, doing.cell)
+            self._listener.slow(one.orders[0].number, seconds, current.cell)
 
     def cancel(self, numbers: Collection[int]) -> None:
         self._dropped += [order.number for order in self._waiting if order.number in numbers]
@@ -173,15 +177,15 @@ class LocalExecutor(Executor):
         self._waiting.clear()
         try:
             for one in self._workers:
-                one.end()
+                one.request_exit()
             deadline, alive = time.monotonic() + PATIENCE, list(self._workers)
             while alive and time.monotonic() < deadline:
                 for one in alive:
-                    while one.message() is not None:
-                        pass  # nobody waits for it any more, but its sender must not hang
+                    while one.receive() is not None:
+                        pass  # discard messages, so that the sender does not block on a full pipe
                 wait([one.process.sentinel for one in alive], 0.05)
                 alive = [one for one in alive if not one.dead]
-        finally:  # also when the user has lost patience
+        finally:  # also after a second Ctrl-C
             for one in self._workers:
                 one.kill()
                 one.process.join()
@@ -189,12 +193,12 @@ class LocalExecutor(Executor):
 
 
 class _Worker:
-    """One worker process and what it has been given."""
+    """One worker process and the orders sent to it."""
 
     def __init__(self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any) -> None:
-        self.note, self.orders, self.canceled, self.sentence = note, deque[Order](), set[int](), ""
-        self.at_work, self.served = False, False
-        """Is it performing its first order? Has it ever begun one?"""
+        self.note, self.orders, self.canceled, self.kill_reason = note, deque[Order](), set[int](), ""
+        self.busy, self.served = False, False
+        """True while its first order is running; True once any order has begun."""
         self.began_at = self.heard_at = time.monotonic()
         self.connection, theirs = SPAWN.Pipe()
         self.process = start_worker(worker.work, (theirs, *setup, str(note), over), plugins)
@@ -202,83 +206,83 @@ class _Worker:
         self._outbox: SimpleQueue[Order | int | None] = SimpleQueue()
         threading.Thread(target=_send, args=(self.connection, self._outbox), daemon=True).start()
 
-    def takes(self, order: Order) -> bool:
-        """Is it idle, or may the order wait here for what it is at?"""
-        short = not any(one.endless for one in (*self.orders, order))
+    def accepts(self, order: Order) -> bool:
+        """Return True if the worker is idle, or the order may queue behind its running one."""
+        short = not any(queued.unbounded for queued in (*self.orders, order))
         return not self.orders or (len(self.orders) < AHEAD and short)
 
     def give(self, order: Order) -> None:
-        """Hand over an order; it is performed after those before it."""
+        """Send an order; it is performed after the earlier ones."""
         self.orders.append(order)
         self._outbox.put(order)
 
     def done(self, number: int) -> None:
-        """The first order has been performed."""
+        """Remove the first order, which has been performed."""
         assert self.orders[0].number == number
         self.orders.popleft()
-        self.at_work = False
+        self.busy = False
         self.canceled.discard(number)
 
     def cancel(self, number: int) -> None:
-        """Have an order left out, unless it has begun."""
+        """Cancel an order, unless it has begun."""
         self.canceled.add(number)
         self._outbox.put(number)
 
     @property
     def dead(self) -> bool:
-        """Has the process ended?"""
+        """True if the process has ended."""
         return bool(wait([self.process.sentinel], 0))
 
-    def message(self) -> tuple[str, int, Any] | None:
-        """The next thing that the process has said, if there is any."""
+    def receive(self) -> tuple[str, int, Any] | None:
+        """Return the next message of the process; None if there is none."""
         with suppress(EOFError, OSError):
             if self.connection.poll():
-                said: tuple[str, int, Any] = self.connection.recv()
-                return said
+                message: tuple[str, int, Any] = self.connection.recv()
+                return message
         return None
 
-    def end(self) -> None:
-        """Ask the process to end after what it is at."""
+    def request_exit(self) -> None:
+        """Ask the process to end after its running order."""
         self.orders.clear()
         self._outbox.put(None)
 
-    def kill(self, sentence: str = "") -> None:
-        """End the process and its children by force."""
-        self.sentence = self.sentence or sentence
+    def kill(self, reason: str = "") -> None:
+        """Kill the process and its children."""
+        self.kill_reason = self.kill_reason or reason
         self.end_children()
         self.process.kill()
         self._outbox.put(None)
 
     def end_children(self) -> None:
-        """End what a detector may have started; worker and children are a group of their own."""
+        """Kill the processes that a detector may have started; worker and children are one process group."""
         if hasattr(os, "killpg") and self.process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def _unpicklable(work: Work) -> str:
-    """The id of the first cell that cannot be sent; empty where it is not a single one."""
+def _find_unpicklable(work: Work) -> str:
+    """Return the id of the first cell that cannot be pickled; empty if each cell alone can be."""
     for cell in work.cells:
         try:
             pickle.dumps(cell)
         except Exception:
-            found: str = cell.id
-            return found
+            cell_id: str = cell.id
+            return cell_id
     return ""
 
 
 def _send(connection: Connection, outbox: SimpleQueue[Order | int | None]) -> None:
-    """Send orders from a thread of its own: a worker that hangs does not read, and must not hang its parent."""
+    """Send orders from a separate thread, so that a hanging worker that does not read cannot block the parent."""
     with suppress(OSError, ValueError):
         while (order := outbox.get()) is not None:
             connection.send(order)
         connection.send(None)
 
 
-def ended(code: int | None) -> str:
-    """Return how a process ended, in words."""
+def exit_text(code: int | None) -> str:
+    """Return a text on how a process ended."""
     if code is None or code >= 0:
         return f"ended with exit code {code}"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    why = ", most often for want of memory: use fewer workers" if name == "SIGKILL" else ""
-    return f"was ended by {name}{why}"
+    advice = ", most often because memory ran out: use fewer workers" if name == "SIGKILL" else ""
+    return f"was ended by {name}{advice}"

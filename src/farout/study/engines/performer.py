@@ -1,4 +1,4 @@
-"""Performs tasks in one process: runs chunks, and writes the records of finished work."""
+"""Computation of tasks in one process: run chunks, and write the records of finished work."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ import torch
 
 from farout.interrupts import requested
 from farout.processes import torch_threads
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, formatted
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, format_traceback
 from farout.study.engines import activity
 from farout.study.store import Store, StoreError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 READY = 2
-"""Jobs that a process keeps ready."""
+"""Largest number of prepared jobs that a process keeps."""
 
 
 class Performer:
-    """Runs chunks and finishes works in this process."""
+    """Computes chunks and finishes works in this process."""
 
     def __init__(self, store: Store, device: torch.device) -> None:
         self.store, self.device = store, device
         self._jobs: dict[tuple[str, ...], Job] = {}
 
     def compute(self, work: Work, chunk: Chunk, progress: Progress) -> Arrays:
-        """Compute one chunk; a full disk is an error of the store, not of the cell."""
+        """Compute one chunk. A full disk raises `StoreError`, since it is not the cell's error."""
 
-        def moved(images: int) -> None:
+        def report(images: int) -> None:
             activity.touch()
             progress(images)
 
         try:
-            with activity.of(_only(work)):
-                return self._job(work).run(chunk, moved)
+            with activity.computing(_only_cell(work)):
+                return self._job(work).run(chunk, report)
         except OSError as error:
             if error.errno in FULL:
                 raise StoreError(
-                    f"{error}; what was finished is kept, and the same command goes on from there"
+                    f"{error}; finished results are kept: free some space and run the same command again to resume"
                 ) from error
             raise
 
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
-        """Collect all kept chunks of a work and write its records; return the traceback of each cell that failed.
+        """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed.
 
-        On one thread, since sums may depend on how many there are.
+        Uses one thread, since the rounding of sums may depend on the number of threads.
         """
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
-        with torch_threads(1), activity.of(_only(work)):
+        with torch_threads(1), activity.computing(_only_cell(work)):
             job = self._job(work)
             self._collect(work, job)
             for cell, result in job.finish():
-                why = self._write(cells[cell], result, seconds + monotonic() - began)
-                if why is not None:
-                    failed[cell] = why
+                error = self._write(cells[cell], result, seconds + monotonic() - began)
+                if error is not None:
+                    failed[cell] = error
         self._jobs.pop(_key(work), None)
         return failed
 
@@ -70,33 +70,32 @@ class Performer:
         return self._jobs[key]
 
     def _collect(self, work: Work, job: Job) -> None:
-        """Hand every kept chunk to the job, once; one that some cell failed in serves where there is no better."""
-        missing, flawed = {str(chunk): chunk for chunk in work.chunks}, dict[str, Arrays]()
+        """Pass every stored chunk to the job once; use one in which a cell failed only if there is no complete one."""
+        missing, incomplete = {str(chunk): chunk for chunk in work.chunks}, dict[str, Arrays]()
         for name, results in self.store.parts(work.id):
             if name not in missing:
                 continue
             if job.complete(missing[name], results):
                 job.collect(missing.pop(name), results)
             else:
-                flawed[name] = results
+                incomplete[name] = results
         for name, chunk in missing.items():
-            if name not in flawed:
-                raise RuntimeError(f"{work.cells[0].title}: chunk {name} was computed and is gone; run again")
-            job.collect(chunk, flawed[name])
+            if name not in incomplete:
+                raise RuntimeError(f"{work.cells[0].title}: the stored results of chunk {name} are gone; run again")
+            job.collect(chunk, incomplete[name])
 
     def _write(self, cell: Cell, result: Record | str, seconds: float) -> str | None:
-        """Store a record; return the traceback where there is none, or where it cannot be written for a reason of its
-        own."""
+        """Write a record; return the traceback if computing or writing it failed."""
         if isinstance(result, str):
             return result
         try:
             self.store.write(cell.id, {**result.facts, **provenance(cell, seconds)}, result.files)
-        except OSError as error:  # the disk, not the record: nothing more can be stored
+        except OSError as error:  # an error of the disk: nothing more can be stored
             raise StoreError(str(error)) from error
-        except BaseException as error:  # what a detector holds is read only now
+        except BaseException as error:  # the user's detector is serialized here, and may raise anything
             if requested(error):
                 raise
-            return formatted()
+            return format_traceback()
         return None
 
 
@@ -104,12 +103,12 @@ def _key(work: Work) -> tuple[str, ...]:
     return (work.id, *(cell.id for cell in work.cells))
 
 
-def _only(work: Work) -> Cell | None:
-    """The work's only cell; None where it has several."""
+def _only_cell(work: Work) -> Cell | None:
+    """Return the work's only cell; None if it has several."""
     return work.cells[0] if len(work.cells) == 1 else None
 
 
 def provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:
-    """Return what a record says of its making; none of it is part of the result's identity."""
-    made = {"identity": cell.identity, "title": cell.title, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-    return {**made, "torch": torch.__version__, **({} if seconds is None else {"seconds": round(seconds, 3)})}
+    """Return the provenance facts of a record: identity, title, time, torch version and duration."""
+    facts = {"identity": cell.identity, "title": cell.title, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {**facts, "torch": torch.__version__, **({} if seconds is None else {"seconds": round(seconds, 3)})}

@@ -17,16 +17,16 @@ from farout.study.cells.cell import Cell
 from farout.study.sources.images import ImageSource
 from farout.study.sources.pending import PendingSet
 from farout.study.store import Store
-from farout.tensors import places
+from farout.tensors import as_indices
 
 
 @dataclass(frozen=True)
 class AttackedImages(ImageSource):
-    """The images that an attack has left, with what became of each as attributes."""
+    """Images of an attack cell, with its judgments as attributes."""
 
     attack: AttackCell
     rounded: bool = False
-    """To 8 bits, as a file would hold them."""
+    """True to round the images to 8 bits, as a file would hold them."""
 
     @cached_property
     def portable(self) -> bool:  # type: ignore[override]
@@ -46,7 +46,7 @@ class AttackedImages(ImageSource):
 
 
 class AttackedSet(PendingSet):
-    """Attacked images, read from the store when they are asked for; each keeps the label of the image it was."""
+    """Attacked images, read from the store on demand; each keeps the label of its clean image."""
 
     def __init__(self, source: AttackedImages, clean: ImageSet) -> None:
         self.attack, self._rounded = source.attack, source.rounded
@@ -59,15 +59,15 @@ class AttackedSet(PendingSet):
         self._images: NDArray[np.float32] | None = None
 
     def read(self, store: Store) -> None:
-        """Find the images in the store, and what became of each as attributes."""
-        known = {name: store.column(self.attack.id, name) for name in JUDGED}
+        """Open the images in the store, and read the judgments as attributes."""
+        judged = {name: store.column(self.attack.id, name) for name in JUDGED}
         if self._rounded:
-            known = {**known, "success": known["success_8bit"], "before_rounding": known["success"]}
-        self.attributes = {**self.attributes, **known}
+            judged = {**judged, "success": judged["success_8bit"], "before_rounding": judged["success"]}
+        self.attributes = {**self.attributes, **judged}
         self._images = np.load(store.file(self.attack.id, IMAGES), mmap_mode="r")
 
     def batch(self, indices: ArrayLike) -> Tensor:
         if self._images is None:
             return super().batch(indices)
-        images = torch.from_numpy(self._images[places(indices, len(self))])
+        images = torch.from_numpy(self._images[as_indices(indices, len(self))])
         return images.mul(255).round_().div_(255) if self._rounded else images

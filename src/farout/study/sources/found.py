@@ -1,4 +1,4 @@
-"""Images that a search has found, to be scored by other detectors."""
+"""Worst cases of a search as an image set, to be scored by other detectors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from farout.study.cells.search import FOUND, SearchCell
 from farout.study.sources.images import ImageSource
 from farout.study.sources.pending import PendingSet
 from farout.study.store import Store
-from farout.tensors import places
+from farout.tensors import as_indices
 
 
 @dataclass(frozen=True)
 class FoundImages(ImageSource):
-    """The worst cases of one detector."""
+    """Worst cases that a search cell has found against one detector."""
 
     search: SearchCell
     shape: tuple[int, int, int]
@@ -44,7 +44,7 @@ class FoundImages(ImageSource):
 
 
 class FoundSet(PendingSet):
-    """The latents that a search has kept, decoded when they are asked for; they have no labels."""
+    """Images decoded on demand from the stored latents of a search; they have no labels."""
 
     def __init__(self, source: FoundImages, bases: ImageSet | None) -> None:
         self.search = search = source.search
@@ -54,11 +54,11 @@ class FoundSet(PendingSet):
         self._latents: Tensor | None = None
 
     def read(self, store: Store) -> None:
-        """Find the latents in the store."""
+        """Read the latents from the store."""
         self._latents = torch.from_numpy(store.arrays(self.search.id, FOUND)["latents"])
 
     def batch(self, indices: ArrayLike) -> Tensor:
         if self._latents is None:
             return super().batch(indices)
-        chosen = places(indices, len(self))
-        return self.search.decode(self._base, chosen, self._latents[torch.from_numpy(chosen)])
+        selected = as_indices(indices, len(self))
+        return self.search.decode(self._base, selected, self._latents[torch.from_numpy(selected)])

@@ -1,4 +1,4 @@
-"""Image sources: small descriptions from which any process opens the same images; they stack."""
+"""Image sources: small descriptions from which any process opens the same images. They can be nested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """The facts of an image set."""
+    """Facts of an image set that plans need."""
 
     name: str
     fingerprint: str
@@ -35,34 +35,34 @@ class About(NamedTuple):
 
 
 class ImageSource(ABC):
-    """Images to be had anywhere: in this process and in a worker."""
+    """Description of images that any process can open."""
 
     portable: bool = True
-    """May it travel to another process?"""
+    """True if it can be sent to another process."""
 
     @abstractmethod
     def preview(self) -> ImageSet:
-        """The image set as far as it is there before the run: of images that a cell makes, all but the pixels."""
+        """Return the image set before the run; the pixels of images that a cell computes are not available yet."""
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        """The cells that must be there before the images can be opened."""
+        """Cells that must be present before the images can be opened."""
         return ()
 
     def open(self, store: Store) -> ImageSet:
-        """The images, for work that was planned from `about`; an error where they have changed since."""
+        """Return the images. Raise if they have changed since the run was planned."""
         images = self._open(store)
         if images.fingerprint != self.about.fingerprint:
             raise RuntimeError(f"{images.name} has changed since the run was planned; run again")
         return images
 
     def _open(self, store: Store) -> ImageSet:
-        """The images as they are now."""
+        """Return the images without the check for changes."""
         return self.preview()
 
     @cached_property
     def about(self) -> About:
-        """What plans need to know of the images; it is found out once and travels along."""
+        """Facts of the image set; computed once and sent along to other processes."""
         images = self.preview()
         return About(
             images.name, images.fingerprint, len(images), images.shape, images.classes, images.labels is not None
@@ -87,7 +87,7 @@ def load_cached(spec: str) -> ImageSet:
 
 @dataclass(frozen=True)
 class LiveImages(ImageSource):
-    """Images held by this process."""
+    """Image set in the memory of this process."""
 
     images: ImageSet
     portable = False
@@ -98,17 +98,17 @@ class LiveImages(ImageSource):
 
 @dataclass(frozen=True)
 class DerivedImages(ImageSource):
-    """Images made from those of another source.
+    """Base of image sources that are derived from another source.
 
-    `derive` sees the preview when work is planned and the images when it is done: what it selects by, labels and
-    attributes, must be known before the run.
+    `derive` gets the preview when work is planned and the images when it is computed: labels and attributes that it
+    selects by must be available before the run.
     """
 
     source: ImageSource
 
     @abstractmethod
     def derive(self, images: ImageSet) -> ImageSet:
-        """The set made from the other source's."""
+        """Return the set derived from the other source's set."""
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
@@ -126,8 +126,8 @@ class DerivedImages(ImageSource):
 
 
 @dataclass(frozen=True)
-class SomeImages(DerivedImages):
-    """At most `count` images of another source, drawn with a fixed seed and kept in order."""
+class SubsetImages(DerivedImages):
+    """Random subset of at most `count` images of another source, drawn with a fixed seed, in their order."""
 
     count: int
 
@@ -135,14 +135,14 @@ class SomeImages(DerivedImages):
         return images if len(images) <= self.count else images.subset(rng.subset_indices(len(images), self.count))
 
 
-def some(images: ImageSource, count: int | None) -> ImageSource:
-    """At most `count` of the images; all for None."""
-    return images if count is None else SomeImages(images, count)
+def subset(images: ImageSource, count: int | None) -> ImageSource:
+    """Return a random subset of at most `count` images; all for None."""
+    return images if count is None else SubsetImages(images, count)
 
 
 @dataclass(frozen=True)
 class FirstImages(DerivedImages):
-    """The first `count` images of another source."""
+    """First `count` images of another source."""
 
     count: int
 
@@ -152,7 +152,7 @@ class FirstImages(DerivedImages):
 
 @dataclass(frozen=True)
 class RepeatedImages(DerivedImages):
-    """The first image of another source, `count` times: several chains start from it."""
+    """First image of another source, repeated `count` times, so that several chains start from it."""
 
     count: int
 
@@ -162,7 +162,7 @@ class RepeatedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class CutImages(DerivedImages):
-    """The tenth of a training set that serves for validation, or the rest."""
+    """The tenth of a training set that serves as validation split, or the rest."""
 
     validation: bool
 
@@ -172,7 +172,7 @@ class CutImages(DerivedImages):
 
 @dataclass(frozen=True)
 class MatchedImages(DerivedImages):
-    """Images of another source, brought to the inliers' channels and size."""
+    """Images of another source, converted to the inliers' channels and size."""
 
     shape: tuple[int, int, int]
 
@@ -182,7 +182,7 @@ class MatchedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class ShiftedImages(DerivedImages):
-    """Images of another source under a shift, made when they are asked for."""
+    """Images of another source under a shift, computed on demand."""
 
     shift: Shift
     seed: int
@@ -193,7 +193,7 @@ class ShiftedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class UncorruptedImages(DerivedImages):
-    """Images of another source without those that come corrupted, as some of SHAPES and CHARS do."""
+    """Images of another source without the corrupted ones, which SHAPES and CHARS contain."""
 
     def derive(self, images: ImageSet) -> ImageSet:
         severity = images.attributes.get("severity")
@@ -202,7 +202,7 @@ class UncorruptedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class SoundImages(DerivedImages):
-    """Images of another source without those that are outliers to their own class."""
+    """Images of another source without those that are marked as outliers of their class."""
 
     def derive(self, images: ImageSet) -> ImageSet:
         outlier = images.attributes.get(OUTLIER)
@@ -211,8 +211,8 @@ class SoundImages(DerivedImages):
 
 @dataclass(frozen=True)
 class BalancedImages(DerivedImages):
-    """At most `count` images of another source, about as many of each class and, where some are outliers to their
-    class, of either kind; drawn with a fixed seed, in order."""
+    """Random subset of at most `count` images of another source, balanced over classes and, if some images are marked
+    as outliers of their class, over both kinds; drawn with a fixed seed, in their order."""
 
     count: int
 
@@ -225,11 +225,11 @@ class BalancedImages(DerivedImages):
 
 @dataclass(frozen=True)
 class ClassImages(DerivedImages):
-    """The images of another source that have this label."""
+    """Images of another source that have this label."""
 
     label: int
 
     def derive(self, images: ImageSet) -> ImageSet:
         if images.labels is None:
-            raise ValueError(f"the images of {images.name} have no labels to choose one class by")
+            raise ValueError(f"the images of {images.name} have no labels, so one class cannot be selected")
         return images.subset(np.flatnonzero(images.labels == self.label))

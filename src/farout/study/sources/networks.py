@@ -17,38 +17,38 @@ from farout.study.sources.images import load_cached
 
 
 def forget_loaded() -> None:
-    """Forget images and networks read before: files may have changed since. Called at the start of a study."""
+    """Clear the caches of images and networks, whose files may have changed. Called at the start of a study."""
     load_cached.cache_clear()
-    _stored.cache_clear()
+    _load_network.cache_clear()
 
 
 class NetworkSource(ABC):
-    """A network to be had anywhere."""
+    """Description of a network that any process can build."""
 
     label: str
     portable: bool = True
 
     @abstractmethod
     def identity(self) -> Any:
-        """What decides the network's activations, as JSON."""
+        """Return everything that the network's activations depend on, as JSON."""
 
     @abstractmethod
     def preview(self) -> Network:
-        """The network as far as it is there before the run: of one to be trained, its untrained form."""
+        """Return the network before the run; untrained if the run trains it."""
 
     @abstractmethod
     def build(self, store: Store) -> Network:
-        """The network."""
+        """Return the network with its weights."""
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        """The cells that must be there before the network can be built."""
+        """Cells that must be present before the network can be built."""
         return ()
 
 
 @dataclass(frozen=True)
 class StoredNetwork(NetworkSource):
-    """A network by architecture whose weights come from a file or from timm."""
+    """Network by architecture whose weights come from a file or from timm."""
 
     spec: NetworkSpec
     label: str
@@ -69,7 +69,7 @@ class StoredNetwork(NetworkSource):
         return self._identity
 
     def preview(self) -> Network:
-        return _stored(self.spec.model_dump_json(), self.classes, self.side, self.channels)
+        return _load_network(self.spec.model_dump_json(), self.classes, self.side, self.channels)
 
     def build(self, store: Store) -> Network:
         network = self.preview()
@@ -80,11 +80,11 @@ class StoredNetwork(NetworkSource):
 
 @dataclass(frozen=True)
 class LiveNetwork(NetworkSource):
-    """A network held by this process."""
+    """Network in the memory of this process."""
 
     network: Network
     weights: str
-    """Its digest."""
+    """Digest of the weights."""
     label: str
     portable = False
 
@@ -100,7 +100,7 @@ class LiveNetwork(NetworkSource):
 
 @dataclass(frozen=True)
 class JoinedNetworks(NetworkSource):
-    """An ensemble of networks."""
+    """Ensemble of networks."""
 
     label: str
     members: tuple[NetworkSource, ...]
@@ -124,8 +124,8 @@ class JoinedNetworks(NetworkSource):
 
 
 @lru_cache(maxsize=8)
-def _stored(described: str, classes: int, side: int, channels: int) -> Network:
-    spec = NetworkSpec.model_validate_json(described)
+def _load_network(spec_json: str, classes: int, side: int, channels: int) -> Network:
+    spec = NetworkSpec.model_validate_json(spec_json)
     network = create(
         spec.name, classes, side, channels, pretrained=spec.pretrained, mean=spec.mean, std=spec.std, **spec.params
     )

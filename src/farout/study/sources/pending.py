@@ -1,4 +1,4 @@
-"""Image sets that cells make: all of them but the pixels is known before the cell has run."""
+"""Image sets that cells compute: everything but the pixels is available before the cell has run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from farout.core import ImageSet
 
 
 class NotComputed(RuntimeError):
-    """Pixels were asked for that a cell of the run is yet to compute."""
+    """Pixels were requested that a cell of the run has not computed yet."""
 
 
 class PendingSet(ImageSet):
-    """Image set of a cell that is yet to run: size, shape, labels and fingerprint follow from what it is made of.
+    """Image set of a cell that has not run yet: size, shape, labels and fingerprint follow from its description.
 
-    base: the set whose images are changed one by one, if any; every image keeps its index.
+    base: the set whose images the cell changes one by one, if any; every image keeps its index.
     """
 
     def __init__(self, name: str, fingerprint: str, total: int, shape: tuple[int, int, int], base: ImageSet | None):
@@ -32,7 +32,7 @@ class PendingSet(ImageSet):
         return super().index if self._base is None else self._base.index
 
     def batch(self, indices: ArrayLike) -> Tensor:
-        raise NotComputed(f"{self.name}: these images are there only once the run has made them; use open(store)")
+        raise NotComputed(f"{self.name}: the run has not computed these images yet; use open(store) after it")
 
     def _fingerprint(self) -> str:
         return self._print

@@ -21,7 +21,7 @@ from farout.identity import describe, digest
 from farout.scores import as_scores
 from farout.study.cells.cell import Cell
 from farout.study.cells.fit import Part
-from farout.study.cells.fit_detector import DetectorFitCell, description, fit_cell
+from farout.study.cells.fit_detector import DetectorFitCell, build_fit_cell, description
 from farout.study.sources.images import ImageSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 _fitted: dict[str, Detector] = {}
-"""Detectors that this process has fitted, since their state cannot be kept, by identity."""
+"""Detectors that this process has fitted, because their state cannot be stored, by identity."""
 
 
 @dataclass(frozen=True)
 class ImageSubject(Subject):
-    """A detector that reads images: as it stands, or as its cell has fitted it."""
+    """Detector that reads images: an object of this process, or one that its cell has fitted."""
 
     label: str
     source: DetectorSpec | Detector
@@ -46,7 +46,7 @@ class ImageSubject(Subject):
     """Images that it may be fitted on: train, val, outliers."""
     seed: int = 0
     fitted_before: ImageSource | None = field(default=None, compare=False)
-    """The images that its maker has fitted it on."""
+    """Images that the user's object was fitted on before the study."""
     network = ""
 
     @property
@@ -67,10 +67,10 @@ class ImageSubject(Subject):
 
     @cached_property
     def fit(self) -> DetectorFitCell | None:
-        """The cell that fits it; None where there is nothing to fit."""
+        """Cell that fits the detector; None if nothing is fitted."""
         if isinstance(self.source, Detector):
             return None
-        return fit_cell(self.label, self.source, self._own, self.make, dict(self.splits), self.seed)
+        return build_fit_cell(self.label, self.source, self._own, self.make, dict(self.splits), self.seed)
 
     @property
     def requires(self) -> tuple[Cell, ...]:
@@ -80,7 +80,7 @@ class ImageSubject(Subject):
         return self.fit is not None and not self.fit.kept(store)
 
     def make(self) -> Detector:
-        """The detector, not fitted."""
+        """Return the unfitted detector."""
         if isinstance(self.source, Detector):
             return self.source
         detector = create_any(self.source.name, **self.source.params)
@@ -92,8 +92,8 @@ class ImageSubject(Subject):
         own = describe(self.source) if isinstance(self.source, Detector) else description(self.make)
         if own is None:
             warnings.warn(
-                f"{self.label}: what this detector is cannot be told from its source and attributes, so its results "
-                "are not reused between runs; give it an identity() that returns its name, version and parameters",
+                f"{self.label}: this detector cannot be identified by its source and attributes, so its results are "
+                "not reused between runs; give it an identity() that returns its name, version and parameters",
                 stacklevel=2,
             )
             own = uuid.uuid4().hex
@@ -107,7 +107,7 @@ class ImageSubject(Subject):
         return digest(self.identity())
 
     def _fitted(self, store: Store) -> Detector:
-        """The detector as fitted; one whose state cannot be kept is fitted once in this process."""
+        """Return the fitted detector; one whose state cannot be stored is fitted once in this process."""
         if self.fit is None:
             return self.make()
         if not self.stays(store):

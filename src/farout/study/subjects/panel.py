@@ -1,4 +1,4 @@
-"""Subject: one member of a fitted panel held by this process."""
+"""Subject: one detector of a fitted panel in this process."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PanelSubject(Subject):
-    """One member of a fitted panel held by this process."""
+    """One detector of a fitted panel in this process."""
 
     label: str
     panel: Panel
     weights: str
-    """The network's digest."""
+    """Digest of the network."""
     network: str = "network"
     fitted_before: Mapping[str, ImageSource] = field(default_factory=dict, compare=False)
-    """The splits that the panel was fitted on, where its maker tells."""
+    """Splits that the panel was fitted on, if known."""
     portable = False
 
     @property
@@ -58,12 +58,12 @@ class PanelSubject(Subject):
         return self._identity
 
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
-        told = []
+        notes = []
         if record := self.panel.tuned.get(self.label):
-            told.append(tuned.note(self.label, record, inliers.preview(), previews(outliers)))
+            notes.append(tuned.note(self.label, record, inliers.preview(), previews(outliers)))
         if learned := self.panel.learned.get(self.label):
-            told.append(supervision.note(self.label, learned, previews(outliers)))
-        return told
+            notes.append(supervision.note(self.label, learned, previews(outliers)))
+        return notes
 
     @property
     def group(self) -> str:
@@ -78,7 +78,7 @@ class PanelSubject(Subject):
         return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
-        """The member alone; it holds its network already."""
+        """Return the panel of this detector alone, on its own network."""
         return self.panel.only(self.label)
 
     def target(self, store: Store, device: torch.device) -> Target:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostHocSubject(Subject):
-    """A post-hoc detector as its cell fitted it."""
+    """Post-hoc detector that its cell has fitted."""
 
     label: str
     fit: FitCell
@@ -74,7 +74,7 @@ class PostHocSubject(Subject):
             detector.check_fit(source.about.total, source.about.labeled)
         for images in (self.fit.train, self.fit.val):
             if images is not None and not images.about.total:
-                raise ValueError(f"{self.label} is to be fitted, and there are no images of {images.about.name} for it")
+                raise ValueError(f"{self.label} must be fitted, and {images.about.name} has no images; add some")
 
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
         if self.fit.learns_from is None:
@@ -90,7 +90,7 @@ class PostHocSubject(Subject):
         return shared_pass(network, [attempt(partial(subject.panel_on, network, store)) for subject in together])
 
     def panel_on(self, network: Network, store: Store) -> Panel:
-        """The detector as fitted, on its network."""
+        """Return a panel of the fitted detector on its network."""
         return self.fit.fitted(store, network)
 
     def target(self, store: Store, device: torch.device) -> Target:

@@ -25,8 +25,11 @@ def previews(sources: Mapping[str, ImageSource]) -> dict[str, ImageSet]:
 
 
 def shared_pass(network: Network, panels: list[Panel | str]) -> Score:
-    """Scores of panels of one detector each that share a network: one forward pass for all that read the images as
-    they are, one of its own for each that does not. A panel that could not be made is the traceback of why."""
+    """Return the scoring function of several one-detector panels on the same network.
+
+    Detectors of the unperturbed images share one forward pass; each perturbing detector runs its own passes.
+    panels: a panel that could not be opened is replaced by its traceback.
+    """
 
     def only(panel: Panel | str, images: Tensor, shared: Activations | None) -> NDArray[np.float64]:
         if isinstance(panel, str):

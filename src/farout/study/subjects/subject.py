@@ -1,4 +1,4 @@
-"""Base of the subjects: one detector under test, to be had in any process."""
+"""Base of subjects: one detector under test, which any process can open."""
 
 from __future__ import annotations
 
@@ -19,74 +19,76 @@ from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store
 
 Ask = Callable[[], NDArray[np.float64]]
-"""Asks one detector for its scores of a batch."""
+"""Function that returns one detector's scores of a batch."""
 
 
 Score = Callable[[Tensor], list[Ask]]
-"""Runs what detectors share over a batch; each can then be asked for its scores."""
+"""Function that runs the shared forward pass over a batch, and returns one `Ask` per detector."""
 
 
 class Subject(ABC):
-    """One detector under test, to be had anywhere."""
+    """One detector under test, which any process can open."""
 
     label: str
     network: str
-    """Label of the network it reads; empty where it brings its own."""
+    """Label of the network that it reads; empty if it has its own."""
     portable: bool
 
     @property
     def title(self) -> str:
-        """Its label and that of its network, for people."""
+        """Label of the detector and of its network."""
         return f"{self.label} on {self.network}" if self.network else self.label
 
     @abstractmethod
     def identity(self) -> Any:
-        """What decides its scores, as JSON."""
+        """Return everything that its scores depend on, as JSON."""
 
     @property
     @abstractmethod
     def group(self) -> str:
-        """Subjects of one group share one forward pass."""
+        """Key of the subjects that share one forward pass."""
 
     @property
     def shares(self) -> bool:
-        """Does it share its forward pass with what else reads the same network?"""
+        """True if it shares its forward pass with the other subjects of the same network."""
         return False
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        """The cells that must be there before it can score."""
+        """Cells that must be present before it can score."""
         return ()
 
     @property
     def learns(self) -> Mapping[str, ImageSource]:
-        """The images that it is fitted on by split (train, val, outliers); none where it comes fitted."""
+        """Images that it is fitted on, by split (train, val, outliers); empty if it was fitted before the study."""
         return {}
 
     def fitted_on(self, part: Part) -> Subject:
-        """The same detector fitted on a part of the inliers; an error where it comes fitted."""
-        raise ValueError(f"{self.label} comes fitted, and cannot be fitted on single classes; name it in a study file")
+        """Return the same detector fitted on a part of the inliers. Raise if it was fitted before the study."""
+        raise ValueError(
+            f"{self.label} is already fitted, and cannot be fitted again on single classes; name it in a study file"
+        )
 
     def stays(self, store: Store) -> bool:
-        """Must one process do all its work, since what it has learned cannot be kept?"""
+        """Return True if one process must do all its work, since its fitted state cannot be stored."""
         return False
 
     def check(self) -> None:  # noqa: B027
-        """An error where it can be known beforehand that fitting will fail."""
+        """Raise if it is known before any work that fitting will fail."""
 
     def notes(self, inliers: ImageSource, outliers: Mapping[str, ImageSource]) -> list[str]:
-        """What people must know of it to read a test on these images right."""
+        """Return caveats that a reader of results on these images must know."""
         return []
 
     @property
     def classifier(self) -> NetworkSource | None:
-        """The network it reads, where that is known."""
+        """Network that it reads; None if unknown."""
         return None
 
     @abstractmethod
     def open(self, together: list[Any], store: Store, device: torch.device) -> Score:
-        """A function that scores a batch for all these subjects of the group in one pass."""
+        """Return a function that scores a batch for all these subjects of the group in one pass."""
 
     @abstractmethod
     def target(self, store: Store, device: torch.device) -> Target:
-        """The detector with its network, to be attacked."""
+        """Return the detector with its network as the target of an attack."""
