@@ -23,7 +23,7 @@ from farout.study.cells.cell import Chunk
 from farout.study.cells.train import TrainCell, TrainWork
 from farout.study.engines import local, worker
 from farout.study.engines.executor import Context, Task
-from farout.study.engines.run import closure, grouped
+from farout.study.engines.run import closure, group_works
 from farout.study.sources.images import LiveImages
 from farout.study.spec import NetworkSpec, StudySpec
 from farout.study.store import Store
@@ -122,7 +122,7 @@ def kill_in_training(folder: Path, out: str) -> None:
 
 def test_training_travels_where_its_images_do() -> None:
     study = from_spec(StudySpec.model_validate({"name": "trained", **yaml.safe_load(STUDY)}))
-    works = grouped(closure([entry.cell for entry in plan(study)]))
+    works = group_works(closure([entry.cell for entry in plan(study)]))
     trainings = [work for work in works if isinstance(work, TrainWork)]
     assert [work.portable for work in trainings] == [True] * 3
     assert [work.total_cost for work in trainings] == [800, 640, 200]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry
-from farout.study.engines.run import closure, grouped
+from farout.study.engines.run import closure, group_works
 from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -57,7 +57,7 @@ class Planned(NamedTuple):
 
     def works(self) -> Iterator[str]:
         """Yield a line per missing piece of work: cells that are computed in one pass."""
-        for work in grouped(self._missing(closure([entry.cell for entry in self.entries]))):
+        for work in group_works(self._missing(closure([entry.cell for entry in self.entries]))):
             yield f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}"
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
@@ -66,4 +66,4 @@ class Planned(NamedTuple):
 
 def _images(cells: list[Cell]) -> int:
     """Return the number of images that pass through a network or a detector."""
-    return sum(work.total_cost for work in grouped(cells))
+    return sum(work.total_cost for work in group_works(cells))

@@ -55,7 +55,7 @@ SPLIT = "give both splits: inliers: {train: …, test: …}, each a name, a file
 
 
 @contextmanager
-def own_by_plugin() -> Iterator[None]:
+def suggest_plugin() -> Iterator[None]:
     """Add the advice to use --plugin to errors about unknown names."""
     try:
         yield
@@ -119,7 +119,7 @@ def _resolve_name(name: str, info: ValidationInfo) -> str:
     if path.exists() or Path(name).suffix or "/" in name:
         return str(path.resolve())
     if info.context:  # in a study file, every other name must be registered
-        with own_by_plugin():
+        with suggest_plugin():
             DATASETS[name]
     return name
 

@@ -31,7 +31,7 @@ from farout.study.spec import (
     ProtocolSpec,
     StudySpec,
     TrainSpec,
-    own_by_plugin,
+    suggest_plugin,
 )
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
@@ -214,7 +214,7 @@ def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) ->
         )
     item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
     cell = TrainCell(item, label, seed, inliers.train, inliers.val)
-    with own_by_plugin():
+    with suggest_plugin():
         cell.untrained()  # raises now for a wrong name or normalizer
     return TrainedNetwork(cell)
 
@@ -235,7 +235,7 @@ def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
         )
     classes = len(images.about.classes) if item.classes is None else item.classes
     stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
-    with own_by_plugin():
+    with suggest_plugin():
         stored.identity()  # reads the weights, so that a missing file is found before any work
     return stored
 
@@ -256,7 +256,7 @@ def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
     try:
-        with own_by_plugin():
+        with suggest_plugin():
             return create_any(item.name, **item.params)
     except UnknownName:
         raise

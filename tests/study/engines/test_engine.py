@@ -127,7 +127,9 @@ def test_what_changes_scores_changes_the_identity(weights, tmp_path, change):
 
 def test_chunks_do_not_depend_on_who_computes_them(weights):
     (work,) = [
-        w for w in engine.grouped([e.cell for e in plan(from_spec(spec(weights, ["msp"])))]) if w.roles["test"] == 150
+        w
+        for w in engine.group_works([e.cell for e in plan(from_spec(spec(weights, ["msp"])))])
+        if w.roles["test"] == 150
     ]
     assert isinstance(work, ScoreWork)
     assert work.chunks == [Chunk("test", 0, 64), Chunk("test", 64, 128), Chunk("test", 128, 150)]
@@ -422,7 +424,7 @@ def test_files_that_change_between_plan_and_run_stop_it(weights, tmp_path):
     np.savez(tmp_path / "gray.npz", images=np.full((20, 32, 32, 3), 10, np.uint8))
     study = from_spec(spec(weights, ["mls"], outliers=[str(tmp_path / "gray.npz")]))
     cells = [entry.cell for entry in plan(study)]
-    engine.grouped(engine.closure(cells))  # from here on the plan knows the images
+    engine.group_works(engine.closure(cells))  # from here on the plan knows the images
     np.savez(tmp_path / "gray.npz", images=np.full((20, 32, 32, 3), 200, np.uint8))
     forget_loaded()
     failed = engine.run(cells, Store(tmp_path / "run").open()).failed
@@ -457,7 +459,7 @@ def test_planning_reads_a_networks_weights_once(weights, monkeypatch):
     original = farout.Network.digest.fget
     monkeypatch.setattr(farout.Network, "digest", property(lambda self: (digests.append(1), original(self))[1]))
     detectors = [{"name": "knn", "k": k} for k in range(1, 31)]
-    works = engine.grouped(engine.closure([entry.cell for entry in plan(from_spec(spec(weights, detectors)))]))
+    works = engine.group_works(engine.closure([entry.cell for entry in plan(from_spec(spec(weights, detectors)))]))
     assert len(works) == 4
     assert len(digests) == 1
 
@@ -466,7 +468,7 @@ def test_work_travels_light(weights):
     study = from_spec(
         spec(weights, [{"name": "knn", "k": k} for k in range(1, 31)], inliers={"test": "toy", "train": "toy:train"})
     )
-    work = engine.grouped([entry.cell for entry in plan(study)])[0]
+    work = engine.group_works([entry.cell for entry in plan(study)])[0]
     before = len(pickle.dumps(work))
     assert len(work.chunks) == 16
     assert len(pickle.dumps(work)) == before < 60_000

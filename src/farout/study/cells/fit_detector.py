@@ -62,7 +62,7 @@ class DetectorFitCell(Cell):
         return DetectorFitWork(tuple(cells))
 
     def make(self) -> Detector:
-        """The detector, not fitted."""
+        """Return the unfitted detector."""
         detector = create_any(self.spec.name, **self.spec.params)
         assert isinstance(detector, Detector)
         return detector

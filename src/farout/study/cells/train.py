@@ -136,17 +136,17 @@ class TrainJob(SingleJob[TrainingCell]):
 
 
 class TrainingProgress:
-    """Progress of one or more trainings in images of their chunk, not too often."""
+    """Converts the progress of trainings to images of their chunk, and limits how often it is reported."""
 
-    def __init__(self, whole: int, progress: Progress) -> None:
-        self.whole, self.progress, self.told, self.at = whole, progress, 0, 0.0
+    def __init__(self, images: int, progress: Progress) -> None:
+        self.images, self.progress, self.reported, self.reported_at = images, progress, 0, 0.0
 
     def __call__(self, done: int, total: int, message: str) -> None:
         now = time.monotonic()
-        if now - self.at >= REPORT_SECONDS or done == total:
-            self.at, images = now, max(self.told, done * self.whole // total)
-            self.progress(images - self.told)
-            self.told = images
+        if now - self.reported_at >= REPORT_SECONDS or done == total:
+            self.reported_at, images = now, max(self.reported, done * self.images // total)
+            self.progress(images - self.reported)
+            self.reported = images
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def run(
     present -= _outdated_by_refit(everything, present, store)
     outcome = Outcome(reused=len(present), damaged=[why for cell in everything if (why := store.damaged(cell.id))])
     suspects = _read_crash_notes(store)
-    works = grouped([cell for cell in everything if cell.id not in present])
+    works = group_works([cell for cell in everything if cell.id not in present])
     works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # suspects of a crash come last
     target, notes = as_device(device), store.running()
     scheduler = Scheduler(works, store, target, progress or current(), present)
@@ -103,7 +103,7 @@ def closure(cells: Sequence[Cell]) -> list[Cell]:
     return list(ordered.values())
 
 
-def grouped(cells: Sequence[Cell]) -> list[Work]:
+def group_works(cells: Sequence[Cell]) -> list[Work]:
     """Return one work per group of cells, in the order of their first cells."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
