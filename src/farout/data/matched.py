@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet
+from farout.data.view import View
 from farout.identity import digest
 
 LUMA = (0.299, 0.587, 0.114)
@@ -20,20 +20,11 @@ def match(images: ImageSet, shape: tuple[int, int, int]) -> ImageSet:
     return images if images.shape == tuple(shape) else Matched(images, shape)
 
 
-class Matched(ImageSet):
+class Matched(View):
     """Images of another set, resized (bilinear, anti-aliased) and converted between gray and color; 8-bit values."""
 
     def __init__(self, parent: ImageSet, shape: tuple[int, int, int]) -> None:
-        self.parent, self.shape = parent, (shape[0], shape[1], shape[2])
-        self.name, self.labels, self.classes = parent.name, parent.labels, parent.classes
-        self.attributes = parent.attributes
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    @property
-    def index(self) -> NDArray[np.int64]:
-        return self.parent.index
+        super().__init__(parent, shape=(shape[0], shape[1], shape[2]))
 
     def batch(self, indices: ArrayLike) -> Tensor:
         images = self.parent.batch(indices)

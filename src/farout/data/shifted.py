@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from farout.core import ImageSet, Shift
+from farout.data.view import View
 from farout.identity import digest
 from farout.tensors import as_indices
 
 
-class Shifted(ImageSet):
+class Shifted(View):
     """Images of another set under a shift; the randomness of an image depends on its index in that set and the seed."""
 
     def __init__(self, parent: ImageSet, shift: Shift, seed: int = 0, name: str | None = None) -> None:
-        self.parent, self.shift, self.seed = parent, shift, seed
-        self.name = name or f"{parent.name}, {shift.label}"
-        self.labels, self.classes, self.shape = parent.labels, parent.classes, parent.shape
-        self.attributes = parent.attributes
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    @property
-    def index(self) -> NDArray[np.int64]:
-        return self.parent.index
+        super().__init__(parent, name or f"{parent.name}, {shift.label}")
+        self.shift, self.seed = shift, seed
 
     def batch(self, indices: ArrayLike) -> Tensor:
         order = as_indices(indices, len(self))
