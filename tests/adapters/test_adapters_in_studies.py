@@ -17,8 +17,9 @@ from sklearn.ensemble import IsolationForest
 
 import farout
 from farout.adapters import Estimator
-from farout.adapters.catalog import ADAPTERS, create
+from farout.adapters.catalog import ADAPTERS
 from farout.detectors.catalog import catalog
+from farout.detectors.catalog import create_any as create
 from farout.plugins import load_plugin
 from farout.registry import UnknownName
 from farout.study.results import Results

@@ -153,7 +153,7 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
         ("detectors", "msp", "Maximum softmax probability"),
         ("networks", "lenet", ""),
         ("datasets", "toy", "Rendered images of one shape of random color"),
-        ("protocols", "clean", "Every detector scores the inlier test images"),
+        ("protocols", "clean", "Standard evaluation: every detector scores the"),
         ("variations", "affine", "Rotation, translation, scale and shear"),
         ("searches", "mh", "Metropolis–Hastings sampler of p(z)"),
     ],

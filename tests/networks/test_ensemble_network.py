@@ -122,7 +122,7 @@ def test_a_panel_on_an_ensemble_scores_fits_saves_and_loads(tmp_path: Path) -> N
 
 def test_one_that_reads_the_last_layer_says_that_there_is_none() -> None:
     joined = Ensemble([member(0), member(1)])
-    with pytest.raises(ValueError, match="ash reads the network's last layer"):
+    with pytest.raises(ValueError, match="ash reads the network's last linear layer"):
         farout.Panel(joined, ["ash"]).score(images())
 
 

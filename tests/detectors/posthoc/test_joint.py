@@ -88,7 +88,7 @@ def test_what_vim_cannot_fit_is_said() -> None:
         ViM().fit(reading(draw(5, 10)), None)
     with pytest.raises(ValueError, match="vim: dim=256 needs more training images than that, got 256"):
         ViM(variant="openood").check_fit(256, True)
-    with pytest.raises(ValueError, match="vim reads the network's last layer"):
+    with pytest.raises(ValueError, match="vim reads the network's last linear layer"):
         ViM().fit(Activations(draw(20, 4), draw(20, 10)), None)
     flat = Head(torch.eye(4, 10), torch.zeros(4))
     with pytest.raises(ValueError, match="vim: the training features do not leave their 5 principal directions"):

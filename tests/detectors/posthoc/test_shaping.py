@@ -198,7 +198,7 @@ def test_what_dice_cannot_fit_is_said() -> None:
         DICE().fit(reading(draw(5, 1), Head(torch.ones(1, 1), torch.zeros(1))), None)
     with pytest.raises(ValueError, match="dice: the features to fit on hold NaN or infinity"):
         DICE().fit(reading(draw(2, 30) / 0), None)
-    with pytest.raises(ValueError, match="dice reads the network's last layer"):
+    with pytest.raises(ValueError, match="dice reads the network's last linear layer"):
         DICE().check_network(Activations(torch.zeros(5, 4), draw(5, 30)))
     with pytest.raises(NotFitted, match="dice is not fitted: call fit on the inliers' train split first"):
         DICE().score(reading(draw(2, 30)))
@@ -208,7 +208,7 @@ def test_what_dice_cannot_fit_is_said() -> None:
 def test_shaping_needs_the_last_layer(detector: Shaping) -> None:
     features = draw(5, 30).relu()
     detector.fit(reading(features), None)
-    with pytest.raises(ValueError, match=f"{detector.name} reads the network's last layer.*head=network.head"):
+    with pytest.raises(ValueError, match=f"{detector.name} reads the network's last linear layer.*head=network.head"):
         detector.score(Activations(torch.zeros(5, 4), features))
     with pytest.raises(ValueError, match=r"the last layer takes features \[B, 30\], got shape \[5, 20\]"):
         detector.score(Activations(torch.zeros(5, 4), features[:, :20], {}, head()))

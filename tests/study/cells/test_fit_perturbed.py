@@ -206,7 +206,7 @@ def test_an_ensemble_of_stored_networks(tmp_path: Path) -> None:
         files.append(str(tmp_path / f"{seed}.safetensors"))
         farout.networks.save_weights(network, Path(files[-1]))
     study = spec(files, ["msp", "ensemble", "knn", {"name": "ensemble", "kind": "mutual_information"}, "react"])
-    with pytest.raises(ValueError, match="react reads the network's last layer"):
+    with pytest.raises(ValueError, match="react reads the network's last linear layer"):
         from_spec(study)
     study = study.model_copy(update={"detectors": study.detectors[:-1]})
     assert not farout.run(study, tmp_path / "run", workers=2).outcome.failed
