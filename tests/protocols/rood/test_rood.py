@@ -20,7 +20,7 @@ from farout.protocols.rood.plan import Rood
 from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import Corruption
 from farout.study.cells.score import ScoreCell
-from farout.study.engines.run import grouped
+from farout.study.engines.run import group_works
 from farout.study.spec import StudySpec
 from farout.study.study import Study, from_spec
 from helpers.written_runs import lenet_weights
@@ -136,7 +136,7 @@ def test_one_class_detectors_are_fitted_on_their_class_alone(study: Any) -> None
 def test_all_classes_and_detectors_share_one_pass_over_every_shift(study: Any) -> None:
     entries = plan(study(["msp", "dn2", "knn"], one_class=["dn2"], setups={"x": ["flip", "rot90"]}))
     scored = [entry.cell for entry in entries if isinstance(entry.cell, ScoreCell)]
-    works = grouped(scored)
+    works = group_works(scored)
     assert len(works) == 4  # inliers, outliers, two shifts
     assert sorted(len(work.cells) for work in works) == [2, 6, 6, 6]
 
