@@ -92,7 +92,7 @@ def ours(panel: farout.Panel, images: Sets) -> None:
 
 
 def bare(network: Network, images: Sets) -> Callable[[], None]:
-    """As many images through the module, normalized beforehand."""
+    """Run a bare forward pass over the same number of normalized images."""
     ready = [network.normalize(batch) for one in images for batch in one]
 
     def run() -> None:

@@ -33,7 +33,7 @@ BARE = "bare passes"
 
 
 def bare(network: Network, base: Tensor, rounds: int) -> Callable[[], None]:
-    """As many images through the module, normalized beforehand and channels last."""
+    """Run a bare forward pass over the same number of normalized images, channels last."""
     ready = [network.normalize(base[part]) for part in chunks(len(base), CHUNK)]
 
     def run() -> None:

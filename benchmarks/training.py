@@ -29,7 +29,7 @@ def images(count: int) -> ImageSet:
 
 
 def bare_classifier(network: Network, data: ImageSet, val: ImageSet, seed: int = 0) -> None:
-    """What one would write for a classifier: SGD with a cosine, batches as they come, validation after epochs."""
+    """Train a classifier with a plain torch loop: SGD, cosine schedule, validation after each epoch."""
     optimizer = torch.optim.SGD(network.parameters(), 0.05, 0.9, weight_decay=5e-4, nesterov=True)
     labels, steps = torch.as_tensor(data.labels), -(-len(data) // BATCH)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * steps)
@@ -87,7 +87,7 @@ def _discriminator() -> nn.Module:
 
 
 def bare_gan(data: ImageSet) -> None:
-    """What one would write for a GAN; the discriminator's step builds no graph of the generator."""
+    """Train a GAN with a plain torch loop; the discriminator's step builds no graph of the generator."""
     generator_, critic, draws = _generator(), _discriminator(), torch.Generator().manual_seed(0)
     players = [torch.optim.Adam(part.parameters(), 2e-4, (0.5, 0.999)) for part in (critic, generator_)]
     for _ in range(EPOCHS):

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def forward_matrix(degrees: float, right: float, down: float, scale: float, shear: float) -> Floats:
-    """Where a point of the base goes, both counted from the center, y down: shear along x, rotate, scale, move."""
+    """Return a moved point, relative to the center, y down: shear along x, rotate, scale, move."""
     a, k = math.radians(degrees), math.tan(math.radians(shear))
     rotation = np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
     matrix = np.eye(3)

@@ -442,7 +442,7 @@ def test_only_networks_of_timms_may_have_no_classes(ready: Any, weights: str) ->
 def test_a_local_file_of_timms_weights_is_read_for_its_features(
     ready: Any, tmp_path: Path, name: str, side: int | None
 ) -> None:
-    """As `pretrained: true` would read it: without the classifier of other classes, with the normalizer it saw."""
+    """Return the network of `pretrained: true`: no classifier of other classes, the normalizer of its weights."""
     theirs = timm_bridge.load_timm("timm").create_model("resnet18").eval()
     farout.networks.save_weights(theirs, tmp_path / "weights.safetensors")
     item = {"name": name, "weights": str(tmp_path / "weights.safetensors"), "side": side, "classes": 0}

@@ -78,7 +78,7 @@ def weights(run: Path) -> dict[str, bytes]:
 
 
 def steps(folder: Path) -> list[tuple[int, float]]:
-    """Who has begun a step, and when."""
+    """Return the process and the time of every step that has begun."""
     lines = (folder / "steps").read_text().splitlines() if (folder / "steps").exists() else []
     return [(int(pid), float(at)) for pid, at in (line.split() for line in lines if line.count(" "))]
 

@@ -288,5 +288,8 @@ def test_a_validation_figure_must_be_there_and_a_number(answer: Any, error: type
 def test_the_task_of_the_docs_can_be_trained() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
     code = text.split("```python\n")[1].split("```")[0].replace(', checkpoint="ae.checkpoint"', "")
-    names = {"val": VAL, "train": TRAIN}
-    exec(code, names)
+    names: dict[str, Any] = {"val": VAL, "train": TRAIN}
+    exec(code.replace("\nfit(", "\n(history,) = fit("), names)
+    errors = names["history"].figures
+    assert len(errors) == 10
+    assert min(errors) < errors[0]

@@ -59,7 +59,7 @@ _SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
 
 
 def _identity(cell: AttackCell) -> dict[str, Any]:
-    """What tells the set from others, for people."""
+    """Return the facts that distinguish the set from others."""
     return {
         "attack": cell.attack.identity(),
         "network": cell.network and {"label": cell.network.label, "identity": cell.network.identity()},

@@ -67,7 +67,7 @@ def farout_generator():
 
 @farout.register
 class Unkept(farout.Detector):
-    """What it learns is an object of a class that nobody knows."""
+    """Detector that learns an object of an unknown class, which cannot be stored."""
 
     name = "unkept"
 

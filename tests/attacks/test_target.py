@@ -1,4 +1,4 @@
-"""What a target says: the classifier in evaluation mode, the detector with gradients."""
+"""Outputs of a target: the classifier in evaluation mode, the detector with gradients."""
 
 from __future__ import annotations
 
