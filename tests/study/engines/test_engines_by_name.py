@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ PLUGIN = """
 import farout
 from collections import deque
 from farout.study.engines.executor import Executor
-from farout.study.engines.performer import Performer
 
 COUNTED = []
 
@@ -29,7 +30,7 @@ class Counting(Executor):
     name, slots = "counting", 3
 
     def __init__(self, context):
-        self.listener, self.performer = context.listener, Performer(context.store, context.device)
+        super().__init__(context)
         self.tasks = deque()
         COUNTED.append((context.workers, 0))
 
@@ -38,11 +39,7 @@ class Counting(Executor):
         COUNTED[-1] = (COUNTED[-1][0], COUNTED[-1][1] + 1)
 
     def wait(self):
-        task = self.tasks.popleft()
-        if task.chunk is None:
-            self.listener.finished(task.number, self.performer.finish(task.work, task.seconds))
-        else:
-            self.listener.computed(task.number, self.performer.compute(task.work, task.chunk, lambda images: None))
+        self.perform(self.tasks.popleft())
 
     def cancel(self, numbers):
         pass
@@ -59,6 +56,17 @@ class Brightness(farout.Detector):
 
 
 farout.register(Brightness)
+
+
+@farout.register
+class Stubborn(farout.Detector):
+    name = "stubborn"
+
+    def fit(self, train):
+        raise RuntimeError("no fit today")
+
+    def score(self, images):
+        return images.double().mean((1, 2, 3))
 """
 STUDY = """
 inliers: {test: {name: toy, limit: 100}}
@@ -87,6 +95,29 @@ def test_an_engine_of_the_users_computes_all_that_travels(files: Path) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
     # two sets of two chunks each (64 images at most) and their records
     assert load_plugin(files / "engine.py").COUNTED == [(2, 6)]
+
+
+def test_a_failing_detector_does_not_end_the_run_of_an_engine_of_the_users(files: Path) -> None:
+    study = STUDY.replace("[brightness_of_images]", "[stubborn, brightness_of_images]").replace(
+        "{test:", "{train: toy, test:"
+    )
+    (files / "study.yaml").write_text(study)
+    result = farout.run(files / "study.yaml", files / "out", plugins=(str(files / "engine.py"),), engine="counting")
+    assert result.outcome.failed
+    assert all(
+        reason.startswith("stubborn: ") and "no fit today" in reason for reason in result.outcome.failed.values()
+    )
+    assert list(result.table()["detector"]) == ["brightness_of_images"]
+
+
+def test_a_module_in_the_folder_of_engines_needs_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text(PLUGIN)
+    program = (
+        "import sys, farout.study.engines as engines; engines.__path__.append(sys.argv[1]); "
+        "from farout.registry import registry_of; print(*registry_of('engine'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["counting", "local"]
 
 
 def test_an_unknown_engine_is_named_before_anything_is_computed(files: Path) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from farout.study.engines import activity
-from farout.study.engines.inline import OutOfTime, time_limit
+from farout.study.engines.time_limit import OutOfTime, time_limit
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
 
 from farout.component import Named
+from farout.interrupts import requested
 from farout.registry import Registry
 from farout.study.cells.cell import Arrays, Chunk, Work
-from farout.study.store import Store
+from farout.study.cells.errors import format_traceback
+from farout.study.engines import activity
+from farout.study.engines.performer import Performer
+from farout.study.engines.time_limit import OutOfTime, time_limit, timeout_message
+from farout.study.store import Store, StoreError
 
 
 class Task(NamedTuple):
@@ -69,17 +75,42 @@ class Context(NamedTuple):
 
 
 class Executor(Named, ABC):
-    """Base of executors: compute tasks, and report their outcomes to a listener, only from within `wait`.
+    """Base of executors: compute tasks, and report their outcomes to the listener of the context, only within `wait`.
 
     A new engine is one subclass, registered with `@farout.register` and selected by name with `farout run --engine`.
-    Its only argument is the `Context` of a run; performer.py computes a task.
+    Its only argument is the `Context` of a run. `perform` computes a task in this process; a process elsewhere computes
+    it with a `Performer`, and reports an error as `failed`.
     """
 
     slots: int
     """Number of tasks that it accepts at a time, including queued ones; 0: this process computes everything."""
 
-    @abstractmethod
-    def __init__(self, context: Context) -> None: ...
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._performer = Performer(context.store, context.device)
+
+    def perform(self, task: Task) -> None:
+        """Compute a task in this process, and report its outcome to the listener: results, error, or time limit."""
+        self._compute(task)()
+
+    def _compute(self, task: Task) -> Callable[[], None]:
+        """Compute a task; return the call that reports its outcome, so that errors of the listener are not caught."""
+        performer, listener, number = self._performer, self.context.listener, task.number
+        limit = self.context.timeout if task.work.limited and task.chunk is not None else None
+        try:
+            with time_limit(limit):
+                if task.chunk is None:
+                    return partial(listener.finished, number, performer.finish(task.work, task.seconds))
+                progress = partial(listener.progressed, number)
+                return partial(listener.computed, number, performer.compute(task.work, task.chunk, progress))
+        except OutOfTime:
+            return partial(listener.died, number, timeout_message(limit), activity.interrupted())
+        except StoreError:
+            raise
+        except BaseException as error:
+            if requested(error):
+                raise
+            return partial(listener.failed, number, format_traceback())
 
     @abstractmethod
     def submit(self, task: Task) -> None:

@@ -20,7 +20,7 @@ from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
 from farout.study.engines.executor import ENGINES, Context, Executor, Task
-from farout.study.engines.inline import timeout_message
+from farout.study.engines.time_limit import timeout_message
 from farout.study.engines.worker import Order
 from farout.study.store import StoreError
 
@@ -47,6 +47,7 @@ class LocalExecutor(Executor):
     name = "local"
 
     def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self.slots = AHEAD * context.workers
         self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
         self._over = SPAWN.RawValue("b", False)  # without a lock, which a killed worker might hold

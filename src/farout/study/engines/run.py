@@ -7,17 +7,23 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
 
 from farout import interrupts
 from farout.files import files_in
 from farout.progress import Listener, current
+from farout.study import engines
 from farout.study.cells.cell import Cell, Work
-from farout.study.engines import activity, local  # noqa: F401
+from farout.study.engines import activity
 from farout.study.engines.executor import ENGINES, Context
 from farout.study.engines.inline import InlineExecutor
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store
 from farout.tensors import as_device
+
+for _module in iter_modules(engines.__path__):  # each registers its engine, so that a new one is one file
+    import_module(f"{engines.__name__}.{_module.name}")
 
 
 @dataclass
