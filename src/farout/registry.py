@@ -99,20 +99,21 @@ class Registry(Generic[T]):
         return lambda maker: self.add(maker, name)
 
     def __getitem__(self, name: str) -> Callable[..., T]:
-        if name not in self._makers:
-            load_entry_points()
-        if name not in self._makers:
+        if name not in self:
             raise unknown(self.title, name, self._makers, self.aliases)
         return self._makers[name]
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._makers:
+            load_entry_points()
         return name in self._makers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def names(self) -> list[str]:
-        """Return all registered names, sorted."""
+        """Return all registered names, sorted, those of installed plugins included."""
+        load_entry_points()
         return sorted(self._makers)
 
     def create(self, name: str, /, **params: Any) -> T:

@@ -92,12 +92,10 @@ def _show(registry: Registry[Any], name: str) -> None:
 
 
 def _registry(family: Family) -> Registry[Any]:
-    """Return the registry of a family, with what installed plugins add."""
-    from farout.registry import KINDS, load_entry_points, registry_of
+    """Return the registry of a family."""
+    from farout.registry import KINDS, registry_of
 
-    registry = registry_of(next(kind for kind in KINDS if family.value.startswith(kind)))
-    load_entry_points()
-    return registry
+    return registry_of(next(kind for kind in KINDS if family.value.startswith(kind)))
 
 
 def check(
