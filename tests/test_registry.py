@@ -112,6 +112,7 @@ def test_names_are_sorted_and_asked_for_with_in(colors: Registry[Any]) -> None:
         ("redd", "unknown color 'redd'. Did you mean 'red'? Known: any, red."),
         ("zzzzzz", "unknown color 'zzzzzz'. Known: any, red."),
         (7, "unknown color 7. Known: any, red."),
+        ("RED", "unknown color 'RED'. Did you mean 'red'? Known: any, red."),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(colors: Registry[Any], name: Any, message: str) -> None:
@@ -169,7 +170,10 @@ def test_entry_points_are_loaded_once_and_only_when_a_name_is_missing(
     class Plugin(EntryPoint):
         def load(self) -> None:
             asked.append(self.value)
-            colors.register("green")(lambda: "green")
+
+            @colors.register("green")
+            def green() -> str:
+                return "green"
 
     monkeypatch.setattr(registry, "_loaded_entry_points", False)
     monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin("p", f"{group}:x", group)])
@@ -344,6 +348,35 @@ def test_what_cannot_be_registered_says_why() -> None:
         farout.register(kind="shift")(Doubled)
     with pytest.raises(TypeError, match=r"expected a class that derives from farout.Detector.*nn.Module, got 3"):
         farout.register(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="a detector must be registered as a class or function, got 3"):
+        farout.register(kind="detector")(3)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="a lambda cannot be registered as a detector"):
+        farout.register(kind="detector", name="mine")(lambda: None)
+    for name in ("", " "):
+        with pytest.raises(ValueError, match=f"expected a name that is not empty for .*maker, got '{name}'"):
+            farout.register(kind="detector", name=name)(maker)
+
+
+@pytest.mark.parametrize(("kind", "base"), [("protocol", "Protocol"), ("engine", "Executor")])
+def test_what_is_needed_as_a_class_is_not_registered_as_a_function(kind: Any, base: str) -> None:
+    def maker() -> None: ...
+
+    with pytest.raises(TypeError, match=f"a {kind} must be a class that derives from {base}, got the function .*maker"):
+        farout.register(kind=kind)(maker)
+
+
+def test_a_function_that_returns_another_kind_of_object_is_named() -> None:
+    layers: Registry[Any] = Registry("layer", (nn.Linear, nn.ReLU))
+
+    @layers.register("wrong")
+    def wrong(value: object = None) -> object:
+        return value
+
+    with pytest.raises(TypeError, match=r"layer 'wrong': expected Linear or ReLU, but .*wrong returned None"):
+        layers.create("wrong")
+    with pytest.raises(TypeError, match="expected Linear or ReLU, but .*wrong returned an object of type GELU"):
+        layers.create("wrong", value=nn.GELU())
+    assert isinstance(layers.create("wrong", value=nn.ReLU()), nn.ReLU)
 
 
 def test_the_same_image_set_in_another_split_is_not_the_same(files: Path) -> None:

@@ -48,9 +48,10 @@ def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str,
     """
     known = sorted(known)
     alias = aliases.get(str(name).lower().replace("-", "_").replace(" ", "_"))
-    completions = [one for one in known if len(str(name)) > 1 and one.startswith(str(name))]
-    candidates = [alias] if alias in known else completions
-    nearest = candidates or difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    text, lower = str(name).lower(), {one.lower(): one for one in known}
+    completions = [one for one in lower if len(text) > 1 and one.startswith(text)]
+    matches = completions or difflib.get_close_matches(text, lower, n=1, cutoff=0.5)
+    nearest = [alias] if alias in known else [lower[match] for match in matches]
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
 
@@ -61,6 +62,7 @@ class Registry(Generic[T]):
     base: the class or classes from which classes of this kind must derive.
     aliases: other common names; an error suggests the registered name, and no alias is accepted.
     title: name of the kind in errors. check: function that raises for a class or function that cannot be registered.
+    functions: False if only classes can be registered.
     """
 
     def __init__(
@@ -71,15 +73,17 @@ class Registry(Generic[T]):
         *,
         title: str = "",
         check: Callable[[Callable[..., Any]], None] | None = None,
+        functions: bool = True,
     ) -> None:
         self.kind, self.title, self.aliases, self._check = kind, title or kind, aliases, check
+        self._functions = functions
         self.bases = base if isinstance(base, tuple) else (base,)
         self._makers: dict[str, Callable[..., T]] = {}
         REGISTRIES[kind] = self
 
     def add(self, maker: M, name: str | None = None) -> M:
         """Register a class or function, by default under the class's `name` or the name of the function."""
-        self._check_base(maker)
+        self._check_maker(maker)
         if self._check:
             self._check(maker)
         name = _choose_name(maker, name)
@@ -89,10 +93,25 @@ class Registry(Generic[T]):
         self._makers[name] = maker
         return maker
 
-    def _check_base(self, maker: object) -> None:
-        if isinstance(maker, type) and not issubclass(maker, self.bases):
-            bases = " or ".join(base.__name__ for base in self.bases)
-            raise TypeError(f"a {self.title} must derive from {bases}, got the class {maker!r}")
+    def _check_maker(self, maker: Any) -> None:
+        if isinstance(maker, type):
+            if not issubclass(maker, self.bases):
+                raise TypeError(f"a {self.title} must derive from {self._base_names}, got the class {maker!r}")
+        elif not inspect.isroutine(maker):
+            raise TypeError(f"a {self.title} must be registered as a class or function, got {maker!r}")
+        elif not self._functions:
+            raise TypeError(
+                f"a {self.title} must be a class that derives from {self._base_names}, got the function "
+                f"{maker.__qualname__}"
+            )
+        elif maker.__name__ == "<lambda>":
+            raise TypeError(
+                f"a lambda cannot be registered as a {self.title}, since it has no name: use def or a class"
+            )
+
+    @property
+    def _base_names(self) -> str:
+        return " or ".join(base.__name__ for base in self.bases)
 
     def register(self, name: str) -> Callable[[M], M]:
         """Return a decorator that registers a class or function under this name."""
@@ -128,20 +147,29 @@ class Registry(Generic[T]):
         if missing:
             raise TypeError(f"{self.title} {name!r} needs more parameters: give {', '.join(missing)} too")
         try:
-            return maker(**params)
+            created = maker(**params)
         except (TypeError, AttributeError, OverflowError) as error:
             values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
             raise TypeError(
                 f"{self.title} {name!r} cannot be created with {values or 'its defaults'}: {error}"
             ) from error
+        if not isinstance(created, self.bases):
+            raise TypeError(
+                f"{self.title} {name!r}: expected {self._base_names}, but {maker.__qualname__} returned "
+                f"{created if created is None else f'an object of type {type(created).__name__}'}"
+            )
+        return created
 
 
 def _choose_name(maker: Any, name: str | None) -> str:
     """Return the name to register under; an explicit one also replaces the `name` attribute of a class."""
     own = getattr(maker, "name", None) if isinstance(maker, type) else None
+    selected = name if name is not None else own if isinstance(own, str) else maker.__name__
+    if not isinstance(selected, str) or not selected.strip():
+        raise ValueError(f"expected a name that is not empty for {maker.__qualname__}, got {selected!r}")
     if name is not None and isinstance(own, str):
         maker.name = name
-    return name or (own if isinstance(own, str) else str(maker.__name__))
+    return selected
 
 
 def _location(maker: Callable[..., Any]) -> tuple[str, str]:
@@ -169,11 +197,12 @@ def register(thing: Any = None, /, *, kind: Kind | None = None, name: str | None
 
     The kind of a class follows from its base: `Detector`, `PostHoc`, `Shift`, `Attack`, `Variation`, `ImageSet`,
     `farout.search.Search`, `farout.generators.Generator`, `farout.protocols.Protocol`, `nn.Module` (a network), or
-    `farout.study.engines.executor.Executor`. A function needs `kind`; it is called with the parameters of the study.
+    `farout.study.engines.executor.Executor`. A function needs `kind`; it is called with the parameters of the study,
+    and must return an object of the kind's base. Protocols and engines must be classes.
     kind: "detector", "shift", "attack", "variation", "search", "generator", "dataset", "network", "protocol" or
         "engine". A network's function gets those of the arguments classes, side and channels that it names, and
         returns an `nn.Module` from normalized images to logits, or a `farout.Network`; a data set's function gets
-        split, and returns an `ImageSet`; an engine gets its `Context`.
+        split, and returns an `ImageSet`.
     name: by default the class's `name`, else the name of the class or function.
     """
     if thing is None:

@@ -161,12 +161,7 @@ def _build(name: str, inputs: dict[str, int], params: dict[str, Any]) -> nn.Modu
     known = inspect.signature(NETWORKS[name]).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
     named = {parameter.name for parameter in known}
-    module = NETWORKS.create(
-        name, **{key: value for key, value in inputs.items() if takes_any or key in named}, **params
-    )
-    if not isinstance(module, nn.Module):
-        raise TypeError(f"network {name!r}: expected an nn.Module or a farout.Network, got {type(module).__name__}")
-    return module
+    return NETWORKS.create(name, **{key: value for key, value in inputs.items() if takes_any or key in named}, **params)
 
 
 def _normalized(network: Network, mean: Any, std: Any) -> Network:

@@ -39,4 +39,4 @@ class Protocol(Named, ABC):
         """
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol", Protocol, aliases.PROTOCOLS)
+PROTOCOLS: Registry[Protocol] = Registry("protocol", Protocol, aliases.PROTOCOLS, functions=False)

@@ -129,5 +129,5 @@ class Executor(Named, ABC):
         """End all processes. stopped: the run was interrupted, so running tasks may save their intermediate state."""
 
 
-ENGINES: Registry[Executor] = Registry("engine", Executor)
+ENGINES: Registry[Executor] = Registry("engine", Executor, functions=False)
 """Executors by name."""
