@@ -374,7 +374,7 @@ def test_a_function_that_returns_another_kind_of_object_is_named() -> None:
 
     with pytest.raises(TypeError, match=r"layer 'wrong': expected Linear or ReLU, but .*wrong returned None"):
         layers.create("wrong")
-    with pytest.raises(TypeError, match="expected Linear or ReLU, but .*wrong returned an object of type GELU"):
+    with pytest.raises(TypeError, match=r"expected Linear or ReLU, but .*wrong returned an object of type GELU"):
         layers.create("wrong", value=nn.GELU())
     assert isinstance(layers.create("wrong", value=nn.ReLU()), nn.ReLU)
 
