@@ -196,6 +196,15 @@ def test_a_loss_that_is_no_number_says_what_to_do() -> None:
     assert same(network, tiny())
 
 
+@pytest.mark.parametrize("lr", [1e9, 1e18, 1e38])
+def test_divergence_in_the_last_step_says_what_to_do(lr: float) -> None:
+    """The loss of the only step is that of the initial weights; the weights after it are useless."""
+    network = tiny()
+    with pytest.raises(FloatingPointError, match=r"became .*; lr=.* is probably too high: try 1e\+"):
+        networks.train(network, TRAIN, VAL, epochs=1, batch=600, lr=lr)
+    assert same(network, tiny())
+
+
 def unlabeled(images: ImageSet, labels: np.ndarray | None) -> ImageSet:
     return ImageSet.from_arrays(images.batch(np.arange(len(images))).numpy(), labels, name="other")
 

@@ -285,6 +285,25 @@ def test_a_validation_figure_must_be_there_and_a_number(answer: Any, error: type
         fit(Silent(network(), VAL), TRAIN, Recipe(**PLAIN))
 
 
+def test_weights_that_end_in_infinity_are_named_and_a_constant_mask_is_not() -> None:
+    class Exploding(Task):
+        identity = "exploding"
+
+        def __init__(self) -> None:
+            self.modules = {"net": nn.Linear(2, 2)}
+            self.modules["net"].register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+        def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
+            return factor * self.modules["net"].weight.sum()
+
+    one_step = Recipe(steps=1, augment="none", lr=10.0)
+    factor = 1.0
+    fit(Exploding(), TRAIN, one_step)
+    factor = 1e38
+    with pytest.raises(FloatingPointError, match=r"infinite: net/weight; lr=10.0 is probably too high: try 1$"):
+        fit(Exploding(), TRAIN, one_step)
+
+
 def test_the_task_of_the_docs_can_be_trained() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
     code = text.split("```python\n")[1].split("```")[0].replace(', checkpoint="ae.checkpoint"', "")

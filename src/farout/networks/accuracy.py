@@ -10,17 +10,23 @@ from farout.networks.network import Network
 from farout.tensors import chunks
 
 
-@torch.inference_mode()
 def accuracy(network: Network, images: ImageSet) -> float:
-    """Return the share of images whose largest logit is their label's; the network is put in eval mode."""
+    """Return the fraction of images whose largest logit is their label's; the network is put in eval mode."""
+    return accuracy_and_largest_logit(network, images)[0]
+
+
+@torch.inference_mode()
+def accuracy_and_largest_logit(network: Network, images: ImageSet) -> tuple[float, float]:
+    """Return the accuracy and the largest logit of all images and classes, NaN if any logit is NaN."""
     check_labels(images, network.classes, "evaluation")
     assert images.labels is not None
     network.eval()
-    correct = 0
+    correct, largest = 0, torch.tensor(-torch.inf)
     for part in chunks(len(images), 128):
         logits = network(images.batch(np.arange(part.start, part.stop)).to(network.device), needs=()).logits
         correct += int((logits.argmax(1).cpu().numpy() == images.labels[part]).sum())
-    return correct / len(images)
+        largest = torch.maximum(largest, logits.max().float().cpu())
+    return correct / len(images), float(largest)
 
 
 def check_labels(images: ImageSet, classes: int, role: str) -> None:

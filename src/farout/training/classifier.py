@@ -12,12 +12,15 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.identity import Json
-from farout.networks.accuracy import accuracy, check_labels
+from farout.networks.accuracy import accuracy_and_largest_logit, check_labels
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
 from farout.training.loop import Progress, fit
 from farout.training.recipe import Recipe
-from farout.training.task import Batch, Context, Stage, Task
+from farout.training.task import Batch, Context, Stage, Task, diverged
+
+LARGEST_LOGIT = 2.0**24
+"""From here on float32 cannot represent differences of 1 between logits, so that probabilities are meaningless."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +70,10 @@ class Classifier(Task):
         return F.cross_entropy(logits, batch.labels, label_smoothing=context.recipe.label_smoothing)
 
     def validate(self, context: Context) -> float:
-        return accuracy(self.network, self.val_set)
+        figure, largest = accuracy_and_largest_logit(self.network, self.val_set)
+        if not largest < LARGEST_LOGIT:  # also for NaN
+            raise diverged(f"the largest logit of the validation images became {largest:g}", context.recipe.lr)
+        return figure
 
 
 def train(

@@ -18,8 +18,8 @@ from farout.training.feed import Feed
 from farout.training.history import StageHistory
 from farout.training.players import ActivePlayer, create_players, gradient_switch
 from farout.training.recipe import Recipe
-from farout.training.task import Batch, Context, Position, Stage, Task
-from farout.training.weights import Average, copies, put, tensors_of
+from farout.training.task import Batch, Context, Position, Stage, Task, diverged
+from farout.training.weights import Average, copies, is_finite, put, tensors_of
 
 Pulse = Callable[[bool], None]
 """Callback between two turns; its argument is True after an epoch."""
@@ -84,6 +84,8 @@ class StageRun:
         """True between two steps, when the state is consistent."""
         self.unread: list[tuple[ActivePlayer, Tensor, int]] = []
         """Losses of steps that have not been added up, each with its player and its number of images."""
+        self._finite = [name for name, tensor in self.tensors.items() if is_finite(tensor)]
+        """Names of the tensors that must stay finite; a constant buffer, such as a mask, may hold infinity."""
         self._batches: dict[int, Batch] = {}
         self._switch = gradient_switch(self.players)
 
@@ -186,10 +188,7 @@ class StageRun:
         for one, loss, images in self.unread:
             value = float(loss)
             if not math.isfinite(value):
-                lr = one.recipe.lr
-                raise FloatingPointError(
-                    f"the training loss became {value}; lr={lr} is probably too high: try {lr / 10:g}"
-                )
+                raise diverged(f"the training loss became {value}", one.recipe.lr)
             total, seen = self.sums.get(one.player.name, (0.0, 0))
             self.sums[one.player.name] = total + value * images, seen + images
             self.latest[one.player.name] = value
@@ -198,6 +197,7 @@ class StageRun:
     # Ends of epochs
 
     def _validate(self) -> float | None:
+        self._check_weights()
         self._seed(seed_of(self.plan.recipe.seed, "train", self.epoch, "validate"))
         with self._averaged():
             figure = self.task.validate(self._context("validate"))
@@ -208,6 +208,13 @@ class StageRun:
         if figure is not None and not math.isfinite(figure):
             raise FloatingPointError(f"the {self.task.figure} became {figure} after epoch {self.epoch + 1}")
         return figure
+
+    def _check_weights(self) -> None:
+        """Raise if a weight or buffer is no longer finite: after the last step no loss shows it."""
+        kept = self._kept()
+        if broken := [name for name in self._finite if not is_finite(kept[name])]:
+            names = ", ".join(broken[:3]) + (", …" if len(broken) > 3 else "")
+            raise diverged(f"the weights became NaN or infinite: {names}", self.plan.recipe.lr)
 
     def _end(self, figure: float | None) -> None:
         """Finish an epoch: history, best weights, and the task's hook."""

@@ -21,6 +21,11 @@ from farout.training.recipe import Recipe
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+def diverged(what: str, lr: float) -> FloatingPointError:
+    """Return the error of a training that has diverged, with advice on the learning rate."""
+    return FloatingPointError(f"{what}; lr={lr} is probably too high: try {lr / 10:g}")
+
+
 class Stage(NamedTuple):
     """Part of a training with its own optimizers; it starts from the weights that the stage before kept."""
 

@@ -26,6 +26,11 @@ def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {key: value.detach().clone() for key, value in tensors.items()}
 
 
+def is_finite(tensor: Tensor) -> bool:
+    """Return True if no value is NaN or infinite."""
+    return bool(tensor.detach().isfinite().all())
+
+
 @torch.no_grad()
 def put(tensors: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
     """Overwrite tensors with values of the same names."""
