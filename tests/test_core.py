@@ -154,10 +154,10 @@ def test_what_is_no_score_is_refused(given: Any, error: type[Exception], message
 
 
 def test_finite_scores_pass_and_others_are_counted() -> None:
-    good = {"a": np.array([1.0, -1e300])}
-    assert finite(good, "toy") is good
+    good = np.array([1.0, -1e300])
+    assert finite(good, "a", "toy") is good
     with pytest.raises(NonFiniteScores, match="b gave 1 NaN and 2 infinite scores among 4 on toy"):
-        finite({**good, "b": np.array([np.nan, np.inf, 0, -np.inf])}, "toy")
+        finite(np.array([np.nan, np.inf, 0, -np.inf]), "b", "toy")
 
 
 def test_images_become_float32_and_keep_their_values() -> None:

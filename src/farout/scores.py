@@ -18,7 +18,7 @@ class NonFiniteScores(ValueError):
     """A detector returned NaN or infinite scores."""
 
 
-def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[np.float64]:
+def as_scores(scores: Any, expected: int, name: str, by: Any = None) -> NDArray[np.float64]:
     """Return a detector's scores as float64 [expected]. Raise an error that names the detector for anything else.
 
     by: the detector or function that returned them; for a user's, the error names its line.
@@ -29,10 +29,11 @@ def as_scores(scores: Any, expected: int, who: str, by: Any = None) -> NDArray[n
     array = np.asarray(scores)
     if array.shape != (expected,):
         raise ValueError(
-            f"{who}{_location(by)} returned scores of shape {array.shape} for {expected} images, expected ({expected},)"
+            f"{name}{_location(by)} returned scores of shape {array.shape} for {expected} images, "
+            f"expected ({expected},)"
         )
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
-        raise TypeError(f"{who}{_location(by)} returned {array.dtype} scores, expected real numbers")
+        raise TypeError(f"{name}{_location(by)} returned {array.dtype} scores, expected real numbers")
     return np.asarray(array, dtype=np.float64)
 
 
@@ -41,12 +42,9 @@ def _location(by: Any) -> str:
     return defined_at(by, "score" if hasattr(type(by), "score") else "")
 
 
-def finite(scores: Scores, stress: str) -> Scores:
+def finite(scores: NDArray[np.float64], name: str, stress: str) -> NDArray[np.float64]:
     """Return the scores. Raise an error with the detector, the images and the number of NaN and infinite scores."""
-    for name, values in scores.items():
-        nan, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-        if nan or infinite:
-            raise NonFiniteScores(
-                f"{name} gave {nan} NaN and {infinite} infinite scores among {len(values)} on {stress}"
-            )
+    nan, infinite = int(np.isnan(scores).sum()), int(np.isinf(scores).sum())
+    if nan or infinite:
+        raise NonFiniteScores(f"{name} gave {nan} NaN and {infinite} infinite scores among {len(scores)} on {stress}")
     return scores

@@ -21,15 +21,15 @@ Judge = Callable[[Tensor], NDArray[np.float64]]
 """Scoring function: a detector's raw scores of decoded data, [B] float64."""
 
 
-def objective(variation: Variation, base: Any, judge: Judge, who: str) -> Score:
+def objective(variation: Variation, base: Any, judge: Judge, name: str) -> Score:
     """Return the score function of latents, one latent per base; they are decoded and scored in chunks.
 
-    who: name of the detector, for errors about non-finite scores.
+    name: name of the detector, for errors about non-finite scores.
     """
 
     def score(z: Tensor) -> Tensor:
         scored = [judge(decode_part(variation, z[part], base, part)) for part in chunks(len(z), CHUNK)]
-        (scores,) = finite({who: np.concatenate(scored)}, f"data decoded by {variation.name}").values()
+        scores = finite(np.concatenate(scored), name, f"data decoded by {variation.name}")
         return torch.from_numpy(scores).to(z.device)
 
     return torch.no_grad()(score)
@@ -45,14 +45,14 @@ def decode_part(variation: Variation, z: Tensor, base: Any, part: slice) -> Tens
     return data
 
 
-def spread(scores: NDArray[np.float64], who: str) -> float:
+def spread(scores: NDArray[np.float64], name: str) -> float:
     """Return the standard deviation of inlier scores; raise if they are not finite or all equal."""
-    (values,) = finite({who: scores}, "the inliers").values()
+    values = finite(scores, name, "the inliers")
     if len(values) < 2:
         raise ValueError(f"a search is standardized by the scores of 2 or more inliers, got {len(values)}")
     if values.min() == values.max():
         raise ValueError(
-            f"{who} gives all {len(values)} inliers the score {values[0]:g}, so there is no scale to search on; give "
+            f"{name} gives all {len(values)} inliers the score {values[0]:g}, so there is no scale to search on; give "
             "more inliers, or check the detector with farout.check"
         )
     return float(values.std())

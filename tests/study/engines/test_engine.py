@@ -186,7 +186,7 @@ def test_one_failing_detector_leaves_the_others_be_and_is_tried_again(weights, t
         patch.setattr(farout.detectors.KNN, "score", lambda self, a: a.features.sum(1) * torch.nan)
         outcome = farout.run(spec(weights), tmp_path).outcome
     assert len(outcome.failed) == 4  # the fit, whose validation scores are not finite, and three sets
-    assert {why for why in outcome.failed.values() if "150 NaN" in why}
+    assert {why for why in outcome.failed.values() if "knn gave 150 NaN" in why}
     assert {detector for detector, _ in scores(tmp_path)} == {"msp", "mds"}
     again = farout.run(spec(weights), tmp_path).outcome
     assert (len(again.done), len(again.failed), again.reused) == (4, 0, 9)

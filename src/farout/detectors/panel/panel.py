@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from farout.tensors import as_images
 
 __all__ = ["Member", "Panel"]
 
+NO_TITLES: Mapping[str, str] = MappingProxyType({})
 Flags = dict[str, NDArray[np.bool_]]
 """Decisions by detector, [N] each."""
 
@@ -44,14 +46,22 @@ class Panel:
 
     detectors: names, `PostHoc` objects, or a mapping from labels to either. If a detector occurs several times with
     different parameters, its labels name them: "knn" and "knn(k=10)".
+    titles: names of members in errors, by label; by default the labels.
     """
 
-    def __init__(self, network: Network, detectors: Sequence[str | PostHoc] | Mapping[str, str | PostHoc]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        detectors: Sequence[str | PostHoc] | Mapping[str, str | PostHoc],
+        *,
+        titles: Mapping[str, str] = NO_TITLES,
+    ) -> None:
         if not isinstance(network, Network):
             got = type(network).__name__
             raise TypeError(f"expected a farout.Network, got {got}; wrap it: farout.Network(module, mean=…, std=…)")
         self.network = network
         self.detectors = label_detectors(detectors)
+        self.titles = {label: titles.get(label, label) for label in self.detectors}
         for detector in self.detectors.values():
             check_classifier(detector, network.classes)
         self.validation: Scores = {}
@@ -175,7 +185,7 @@ class Panel:
                 try:
                     detector.fit(table, classes)
                 except (ValueError, RuntimeError) as error:
-                    error.add_note(f"while fitting {name} on {len(table)} images of the {split} split")
+                    error.add_note(f"while fitting {self.titles[name]} on {len(table)} images of the {split} split")
                     raise
                 self._place(detector)
 
@@ -192,7 +202,7 @@ class Panel:
         table = sort_blocks(table, self.network.statistics_names)
         parts = [self.score_activations(part.to(self.network.device)) for part in table.chunks()]
         scores = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]} | own
-        return finite({key: scores[key] for key in self.detectors}, name)
+        return {key: finite(scores[key], self.titles[key], name) for key in self.detectors}
 
     def score(self, images: Any, progress: Listener | None = None) -> Scores:
         """Return scores by label, float64 [N], larger = more outlying; one forward pass per image.
@@ -204,7 +214,8 @@ class Panel:
         inputs = self._images(images)
         parts: list[Scores] = [{key: np.empty(0) for key in self.detectors}]
         parts += [self.score_batch(batch) for batch in iterate_batches(inputs, "score", progress)]
-        return finite({key: np.concatenate([part[key] for part in parts]) for key in self.detectors}, inputs.name)
+        scores = {key: np.concatenate([part[key] for part in parts]) for key in self.detectors}
+        return {key: finite(values, self.titles[key], inputs.name) for key, values in scores.items()}
 
     def _images(self, images: Any, what: str = "images") -> ImageSet:
         """Convert a user's images to an `ImageSet`, with the network's number of channels for image files."""
@@ -271,7 +282,7 @@ class Panel:
     def score_activations(self, activations: Activations) -> Scores:
         """Score activations with the detectors that do not perturb images."""
         plain = {key: detector for key, detector in self.detectors.items() if not detector.perturbs}
-        return {key: as_scores(d.score(activations), len(activations), key, d) for key, d in plain.items()}
+        return {key: as_scores(d.score(activations), len(activations), self.titles[key], d) for key, d in plain.items()}
 
     @torch.inference_mode()
     def score_perturbing(self, images: Tensor) -> Scores:
@@ -279,7 +290,9 @@ class Panel:
         images = as_images(images, self.network.device)
         perturbing = {key: detector for key, detector in self.detectors.items() if detector.perturbs}
         passes = ((key, d, perturbed_pass(self.network, d, images)) for key, d in perturbing.items())
-        return {key: as_scores(d.score(activations), len(images), key, d) for key, d, activations in passes}
+        return {
+            key: as_scores(d.score(activations), len(images), self.titles[key], d) for key, d, activations in passes
+        }
 
     def score_batch(self, images: Tensor, shared: Activations | None = None) -> Scores:
         """Score one batch; `shared` are its activations, if already computed."""

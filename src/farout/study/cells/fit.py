@@ -97,7 +97,7 @@ class FitCell(Cell):
 
     def panel(self, network: Network) -> Panel:
         """Return a panel of the unfitted detector on its network."""
-        return Panel(network, {MEMBER: copy.deepcopy(self.detector)})
+        return Panel(network, {MEMBER: copy.deepcopy(self.detector)}, titles={MEMBER: self.detector.name})
 
     def fitted(self, store: Store, network: Network) -> Panel:
         """Return a panel with the stored state of this cell."""

@@ -143,8 +143,12 @@ class PerturbedFitJob(SingleJob[PerturbedFitCell]):
         device = self.network.device
         self.detector.state = {key: value.to(device) for key, value in self.detector.state.items()}
         with torch.inference_mode():
-            parts = [as_scores(self.detector.score(p.to(device)), len(p), MEMBER) for p in inliers.chunks()]
-        self.panel.validation = finite({MEMBER: np.concatenate(parts)}, self.images["val"].name)
+            parts = [
+                as_scores(self.detector.score(p.to(device)), len(p), self.cell.detector.name) for p in inliers.chunks()
+            ]
+        self.panel.validation = {
+            MEMBER: finite(np.concatenate(parts), self.cell.detector.name, self.images["val"].name)
+        }
         return Record({}, {STATE: self.panel.save})
 
     def _activations(self, role: str) -> Activations:

@@ -60,7 +60,7 @@ class ScoreCell(Cell):
 
     def record(self, scores: NDArray[np.float64], images: ImageSet) -> Record:
         """Return the record: scores, labels and attributes, and the images with the lowest and highest scores."""
-        (scores,) = finite({self.subject.label: scores}, images.name).values()
+        scores = finite(scores, self.subject.label, images.name)
         columns: Arrays = {"index": images.index, "score": scores}
         if images.labels is not None:
             columns["label"] = images.labels
