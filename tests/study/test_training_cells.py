@@ -176,5 +176,5 @@ def test_nothing_waits_behind_a_training_while_a_worker_is_idle(
     first.orders.clear()
     pool._distribute()
     assert [[order.number for order in one.orders] for one in (first, second)] == [[4], [3]]
-    pool.wait()
+    pool.wait(0.5)
     assert skipped == [5]

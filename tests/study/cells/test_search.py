@@ -159,7 +159,7 @@ def test_leaving_the_pool_ends_chunks_at_their_next_step(weights, whole, tmp_pat
     pool = LocalExecutor(Context(listener, store, torch.device("cpu"), store.running(), 1))
     pool.submit(Task(0, work, work.chunks[1]))
     while not any(kind == "progressed" for kind, *_ in listener.told):
-        pool.wait()
+        pool.wait(0.5)
     pool.close(stopped=True)
     assert not any(kind == "computed" for kind, *_ in listener.told)
     assert store.kept(work.id, "walk-chains-256-300")["steps"] < 2_000
@@ -177,7 +177,7 @@ class Refusing(Executor):
     def submit(self, task):
         self.tasks.append(task)
 
-    def wait(self):
+    def wait(self, seconds):
         if not self.canceled:
             self.scheduler.failed(self.tasks[0].number, "ValueError: no")
         else:

@@ -38,7 +38,7 @@ class Counting(Executor):
         self.tasks.append(task)
         COUNTED[-1] = (COUNTED[-1][0], COUNTED[-1][1] + 1)
 
-    def wait(self):
+    def wait(self, seconds):
         self.perform(self.tasks.popleft())
 
     def cancel(self, numbers):

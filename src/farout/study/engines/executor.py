@@ -117,8 +117,11 @@ class Executor(Named, ABC):
         """Accept a task."""
 
     @abstractmethod
-    def wait(self) -> None:
-        """Block until an outcome has been reported to the listener, or for a short time."""
+    def wait(self, seconds: float) -> None:
+        """Report outcomes to the listener; block until there is one, at most for so many seconds.
+
+        seconds: 0 if this process has tasks of its own to compute in the meantime.
+        """
 
     @abstractmethod
     def cancel(self, numbers: Collection[int]) -> None:

@@ -21,7 +21,7 @@ class InlineExecutor(Executor):
     def submit(self, task: Task) -> None:
         self._tasks.append(task)
 
-    def wait(self) -> None:
+    def wait(self, seconds: float) -> None:
         task = self._tasks.popleft()
         if task.number in self._canceled:
             self.context.listener.skipped(task.number)

@@ -24,8 +24,6 @@ from farout.study.engines.time_limit import timeout_message
 from farout.study.engines.worker import Order
 from farout.study.store import StoreError
 
-LISTEN_SECONDS = 0.5
-"""Longest duration of a call of `wait`."""
 SLOW_SECONDS = 10.0
 """Seconds at one chunk after which the progress line names the detector."""
 PATIENCE = 10.0
@@ -93,14 +91,14 @@ class LocalExecutor(Executor):
         while self._waiting and (free := [one for one in self._workers if one.accepts(self._waiting[0])]):
             min(free, key=lambda one: len(one.orders)).give(self._waiting.popleft())
 
-    def wait(self) -> None:
+    def wait(self, seconds: float) -> None:
         if self._refused:
             self._listener.died(*self._refused.pop())
             return
         if self._dropped:
             self._listener.skipped(self._dropped.pop())
             return
-        wait([end for one in self._workers for end in (one.connection, one.process.sentinel)], LISTEN_SECONDS)
+        wait([end for one in self._workers for end in (one.connection, one.process.sentinel)], seconds)
         for one in list(self._workers):
             dead = one.dead
             while (message := one.receive()) is not None:

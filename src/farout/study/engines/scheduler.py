@@ -17,6 +17,8 @@ from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
 from farout.study.store import Store
 
+WAIT_SECONDS = 0.5
+"""Largest number of seconds that an executor may block while this process has nothing to compute."""
 FLUSH_SECONDS = 5.0
 """Largest number of seconds between two writes of finished chunks to disk."""
 
@@ -92,7 +94,8 @@ class Scheduler:
             while self._submit_tasks(inline, engine):
                 for executor in dict.fromkeys((engine, inline)):
                     if self._count_tasks(executor):
-                        executor.wait()
+                        busy = executor is not inline and self._count_tasks(inline)
+                        executor.wait(0.0 if busy else WAIT_SECONDS)
             stopped = False
         finally:
             try:
