@@ -18,8 +18,8 @@ import farout
 from farout import cli
 from farout.api import demo
 from farout.cli.details import parameters
-from farout.cli.listing import Family, _registry
-from farout.registry import UnknownName
+from farout.cli.listing import Family
+from farout.registry import KINDS, UnknownName, registry_of
 from farout.study.results import Results
 from helpers.written_runs import lenet_weights
 
@@ -173,7 +173,7 @@ def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, n
     [family.value for family in Family],
 )
 def test_everything_has_a_line_about_it_and_aliases_are_no_names(family: str) -> None:
-    registry = _registry(Family(family))
+    registry = registry_of(next(kind for kind in KINDS if family.startswith(kind)))
     assert [name for name in registry.names() if not (registry[name].__doc__ or "").strip()] == []
     assert set(registry.aliases.values()) <= set(registry.names())
     assert not set(registry.aliases) & set(registry.names())
@@ -197,7 +197,7 @@ def test_one_thing_is_shown_with_its_parameters_paper_and_what_it_reads(command:
 
 
 def test_every_parameter_of_a_detector_has_a_meaning() -> None:
-    registry = _registry(Family.detectors)
+    registry = registry_of("detector")
     silent = [(name, one.name) for name in registry.names() for one in parameters(registry[name]) if not one.meaning]
     assert silent == []
 
@@ -280,6 +280,13 @@ def test_check_of_a_good_detector(command: Any, tmp_path: Path, name: str) -> No
     lines = answer.out.splitlines()
     assert len(lines) == 10
     assert all(line.startswith("ok") for line in lines)
+
+
+def test_check_of_a_detector_that_a_plugin_registers(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text(GOOD + "farout.register(name='checked_by_name')(Mine)\n")
+    answer = command("check", "checked_by_name", "--plugin", "good.py")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.count("ok") == 10
 
 
 def test_check_of_a_bad_detector(command: Any, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def check(
     data: Annotated[
         str | None, typer.Option(help="Inliers for the checks: a name, an .npz file or a folder.", show_default="toy")
     ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Run ten checks that every detector must pass.
 
@@ -116,6 +117,7 @@ def check(
     from farout.detectors.catalog import catalog
     from farout.plugins import named_object
 
+    load_plugins(plugin)
     if detector in ADAPTERS:
         raise ValueError(f"{detector} is an adapter; create a detector with it in a file, and check that: file.py:Name")
     with users_code():

@@ -75,7 +75,7 @@ def test_ones_own_setups() -> None:
         ("A", r"setups must list A, C or both"),
         ([], r"setups must list A, C or both"),
         (["B"], r"unknown setup .*: 'B'\.?"),
-        (["U"], r"the setup U, without shifts, is always there"),
+        (["U"], r"the name U is reserved for the setup without shifts"),
         ([{"mine": ["fog"]}], r"unknown setup \(give one of your own"),
         ({"": ["fog"]}, r"a setup needs a name, got an empty one"),
         ({"mine": []}, r"setup mine: expected a list of shifts"),

@@ -1,5 +1,5 @@
 """Image sets written to disk: complete files only, with a manifest; an interrupted call continues when repeated.
 
-drawn: SHAPES and CHARS (`farout render`). realistic: any images under shifts (`farout corrupt`). `layout`, array_layout
-and file_layout define the paths, `sweep` computes the images, `manifest` checks and describes the folder.
+render: SHAPES and CHARS (`farout render`). realistic: any images under shifts (`farout corrupt`). layout, array_layout
+and file_layout define the paths, sweep computes the images, manifest checks and describes the folder.
 """

@@ -31,7 +31,9 @@ def _parse_shifts(setup: str, items: Sequence[Named] | None, frost_dir: str | Pa
     if not setup:
         raise ValueError("a setup needs a name, got an empty one")
     if setup == "U":
-        raise ValueError("the setup U, without shifts, is always there: leave it out")
+        raise ValueError(
+            "the name U is reserved for the setup without shifts, which is always there: leave it out, or rename yours"
+        )
     if items is None:
         if setup not in PUBLISHED:
             raise unknown("setup (give one of your own with its shifts, {weather: [fog, snow]}):", setup, PUBLISHED)
