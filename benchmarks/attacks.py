@@ -29,7 +29,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Case(NamedTuple):
-    """What is attacked."""
+    """Target of an attack."""
 
     network: Network
     images: Tensor
@@ -46,7 +46,7 @@ Run = Callable[[Case], Tensor]
 
 
 class Judged(NamedTuple):
-    """What an attack has achieved."""
+    """Outcome of an attack."""
 
     of_all: float
     of_right: float

@@ -30,9 +30,9 @@ from farout.shifts.tables import TABLES
 SIZES = {32: 1_000, 224: 20}
 """Sides and how many images of each: the package takes a second for five images of 224 px."""
 LEAST = {32: 10, 224: 5}
-"""How many times faster than the package all corruptions together must be."""
+"""Smallest speed-up over the package for all corruptions together."""
 CALLED = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}
-"""What the package calls otherwise."""
+"""Names that differ in the package."""
 
 Corrupt = Callable[[NDArray[np.uint8], int, str], NDArray[np.uint8]]
 """The package's function: an image [H, W, 3], severity and name."""

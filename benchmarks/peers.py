@@ -40,7 +40,7 @@ class Sets(NamedTuple):
 
 
 def drawn(count: int, seed: int) -> Tensor:
-    """Colour gradients with noise [B, 3, 32, 32]: of noise alone, features would hardly differ."""
+    """Color gradients with noise [B, 3, 32, 32]: of noise alone, features would hardly differ."""
     generator = torch.Generator().manual_seed(seed)
     coarse = F.interpolate(torch.rand(count, 3, 4, 4, generator=generator), (32, 32), mode="bilinear")
     return (coarse + 0.1 * torch.randn(count, 3, 32, 32, generator=generator)).clamp(0, 1)

@@ -24,7 +24,7 @@ BY_HAND = "pytorch-ood, own code around fit_*, predict_*"
 BATCH = 128
 """As in its examples."""
 ON_VAL = {"temp_scaling", "klm", "react"}
-"""What farout fits on the validation split, fits on it here too; the rest on the training split."""
+"""Detectors fitted on the validation split, as in farout; the others are fitted on the training split."""
 
 
 def missing() -> str:
@@ -124,7 +124,7 @@ def detectors(network: Network, names: Iterable[str], passes: Passes) -> dict[st
 
 
 def dataset(network: Network, images: ImageSet, inliers: bool = True) -> Dataset[Any]:
-    """Normalised images with labels, as it wants them: below 0 for outliers."""
+    """Normalized images with labels, as it wants them: below 0 for outliers."""
     ready = torch.cat([network.normalize(batch).contiguous() for batch in images])
     labels = torch.as_tensor(images.labels) if inliers else torch.full((len(ready),), -1)
     return TensorDataset(ready, labels)
@@ -138,7 +138,7 @@ def fit(made: dict[str, Any], train: Dataset[Any], val: Dataset[Any]) -> None:
 
 
 def runs(network: Network, images: Sets, names: Sequence[str], passes: Passes) -> dict[str, Callable[[], None]]:
-    """What is timed. Its benchmark tests every outlier set together with the inliers, as it does by design."""
+    """Run the timed part: the peer's benchmark, which by design tests every outlier set together with the inliers."""
     train, val = dataset(network, images.train), dataset(network, images.val)
     tested = [dataset(network, one, name == "inliers") for name, one in images.tested.items()]
 

@@ -22,7 +22,7 @@ BATCHES = {32: 17, 64: 17, 224: 4}
 PASSED = {32: 64, 64: 32, 224: 8}
 """Images of each side that pass through the network."""
 MOST_OF_A_PASS = 0.05
-"""What drawing may take of the time of a forward pass, at most."""
+"""Largest time of drawing, as a fraction of the time of a forward pass."""
 OURS, FASTEST = "farout", "fill of the output (limit)"
 PREPARATION = f"farout at {SMALLEST_SIDE} px: preparation"
 SINGLE, ATLAS = "moderngl, image by image", "moderngl, batch in one frame"

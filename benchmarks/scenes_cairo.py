@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import cairo
 import numpy as np
 
-from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, curves
+from benchmarks.scenes_geometry import GRAY, POLYGONS, Batch, Bytes, Floats, batch, curves
 from benchmarks.scenes_gradients import STOPS, Turned, balls, boxes, cones, cylinders, faces
 from farout.data.scenes.scene import Scenes
 
@@ -32,12 +32,12 @@ class Cairo:
         images = np.empty((len(b.kinds), self.side, self.side, 3), np.uint8)
         origins = (np.array([0.5, 0.5]) + b.position * np.array([1, -1])) * self.side
         for drawer, places in b.groups(DRAWERS):
-            self.pixels[:] = GREY
+            self.pixels[:] = GRAY
             for place, _ in zip(places, drawer(self, b[places], origins[places].tolist()), strict=True):
                 self.surface.flush()
                 for channel in range(3):
                     images[place, ..., channel] = self.pixels[..., 2 - channel]
-                self.pixels[:] = GREY
+                self.pixels[:] = GRAY
                 self.surface.mark_dirty()
         return images
 

@@ -1,4 +1,4 @@
-"""What the renderers beside ours share: a batch of scenes as arrays, unit outlines, meshes of solids, and light."""
+"""Code shared by the peer renderers: a batch of scenes as arrays, unit outlines, meshes of solids, and light."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 Value = TypeVar("Value")
 
-GREY = 155
+GRAY = 155
 STEPS = 16
 """Straight pieces that stand for a cubic one."""
 TRIANGLES = ("eq_triangle", "is_triangle")
 TRIANGLE_NUMBERS = [KINDS.index(kind) for kind in TRIANGLES]
 LIGHT = np.array([0.8, 0.8, 1.0]) / math.hypot(0.8, 1.0)
-"""Length of the light's direction within the image plane (twice) and towards the viewer."""
+"""Length of the light's direction within the image plane (twice) and toward the viewer."""
 
 
 class Batch(NamedTuple):
-    """Scenes as arrays; x to the right, y upwards, z towards the viewer, lengths in shares of the side."""
+    """Scenes as arrays; x to the right, y upwards, z toward the viewer, lengths in fractions of the side."""
 
     kinds: list[str]
     axes: Floats
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     strengths: Floats
     """Ambient, diffuse and specular, times the intensity, [B, 3]."""
     light: Floats
-    """Direction towards the light, [B, 3]."""
+    """Direction toward the light, [B, 3]."""
     points: NDArray[np.int64]
     smoothness: Floats
     radii: Floats

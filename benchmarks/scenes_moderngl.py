@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.scenes_geometry import (
-    GREY,
+    GRAY,
     POLYGONS,
     STEPS,
     Batch,
@@ -134,7 +134,7 @@ class _Canvas:
         return self.gl.vertex_array(self.solid, parts, self.gl.buffer(mesh.triangles))
 
     def calls(self, b: Batch, arrays: Arrays) -> Iterator[tuple[moderngl.VertexArray, Any, int]]:
-        """What can be drawn at once, places and number of vertices: random outlines one by one, else all of a kind."""
+        """Groups drawn at once, positions and numbers of vertices: random outlines one by one, else all of a kind."""
         for array, places in b.groups(arrays):
             if array is not arrays["random"]:
                 yield array, places, -1
@@ -151,7 +151,7 @@ class _Canvas:
     def clear(self) -> None:
         """Draw on this canvas from now on; there is nothing yet."""
         self.drawn.use()
-        self.drawn.clear(GREY / 255, GREY / 255, GREY / 255, 1.0)
+        self.drawn.clear(GRAY / 255, GRAY / 255, GRAY / 255, 1.0)
 
 
 class Single:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image, ImageDraw
 
-from benchmarks.scenes_geometry import GREY, POLYGONS, Batch, Bytes, Floats, batch, regular, smooth_outlines
+from benchmarks.scenes_geometry import GRAY, POLYGONS, Batch, Bytes, Floats, batch, regular, smooth_outlines
 from benchmarks.scenes_gradients import STOPS, Turned, balls, boxes, cones, cylinders, faces
 from farout.data.scenes.scene import Scenes
 
@@ -39,7 +39,7 @@ class Pillow:
         return images
 
     def _draw(self, painted: Painted, position: Floats) -> Image.Image:
-        self.canvas.paste((GREY, GREY, GREY), (0, 0, *self.canvas.size))
+        self.canvas.paste((GRAY, GRAY, GRAY), (0, 0, *self.canvas.size))
         for corners, colors in painted:
             pixels = ((corners + position) * FLIP + 0.5) * (self.side * FINER) - 0.5
             flat = pixels.reshape(len(corners), -1).tolist()

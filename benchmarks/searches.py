@@ -1,4 +1,4 @@
-"""How many queries a search needs to come as low as Metropolis–Hastings, per detector and variation.
+"""Number of queries that a search needs to reach the scores of Metropolis–Hastings, per detector and variation.
 
 `python -m benchmarks.searches` trains a small network on SHAPES on the spot; real images and weights are given with
 --weights, --inliers, --validation and --outliers. Scores are standardized on the validation split. The same command
@@ -51,7 +51,7 @@ class Curve(NamedTuple):
         return np.asarray(self.lowest.mean(0))
 
     def at(self, queries: int) -> NDArray[np.float64]:
-        """What the chains had found after at most so many queries, [C]."""
+        """Lowest scores of the chains after at most so many queries, [C]."""
         return np.asarray(self.lowest[:, np.searchsorted(self.queries, queries, side="right") - 1])
 
     def first_below(self, level: float) -> int | None:

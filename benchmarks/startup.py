@@ -1,4 +1,4 @@
-"""What a person waits for: the command's help, and the import of the package."""
+"""Startup time: the command's help, and the import of the package."""
 
 from __future__ import annotations
 

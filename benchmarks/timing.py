@@ -1,4 +1,4 @@
-"""How things are timed: after a warm-up, several times in turn, median and spread."""
+"""Timing: after a warm-up, several times in turn; median and spread."""
 
 from __future__ import annotations
 

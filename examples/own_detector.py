@@ -9,7 +9,7 @@ import farout
 
 
 class EdgeEnergy(farout.Detector):
-    """How far the strength of an image's edges lies from that of the inliers."""
+    """Distance of the strength of an image's edges from that of the inliers."""
 
     def fit(self, images):
         strengths = torch.cat([self.strength(batch) for batch in images])  # a set is read chunk by chunk

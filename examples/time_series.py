@@ -19,7 +19,7 @@ TIME = torch.linspace(0, 1, 100)  # seconds
 
 @dataclass
 class Recording(farout.Variation):
-    """How a beat is recorded, which says nothing about the heart. A variation needs `dim` and `decode`."""
+    """Recording conditions of a beat, which say nothing about the heart. A variation needs `dim` and `decode`."""
 
     weakest: float = 0.3
     dim = 4

@@ -342,7 +342,7 @@ def test_what_cannot_be_registered_says_why() -> None:
         farout.register(maker)
     with pytest.raises(UnknownName, match=r"unknown kind of component: 'netwrok'. Did you mean 'network'"):
         farout.register(kind="netwrok")(maker)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="give maker a parameter split"):
+    with pytest.raises(TypeError, match="must have a parameter split, such as 'test': give maker one"):
         farout.register(kind="dataset")(maker)
     with pytest.raises(TypeError, match="a shift must derive from Shift, got the class"):
         farout.register(kind="shift")(Doubled)

@@ -156,12 +156,12 @@ class Activations:
         members = None if self.members is None else change(self.members)
         return Activations(change(self.logits), change(self.features), head=self.head, members=members, **tables)
 
-    def last_layer(self, who: str) -> Head:
+    def last_layer(self, name: str) -> Head:
         """Return the head. Raise an error that names the detector if there is none."""
         if self.head is None:
             raise ValueError(
-                f"{who} reads the network's last linear layer, and there is none: an ensemble has no single one, and a "
-                "network without a classifier has none (to activations that you build yourself, add head=network.head)"
+                f"{name} reads the network's last linear layer, and there is none: an ensemble has no single one, and "
+                "a network without a classifier has none (to activations of your own, add head=network.head)"
             )
         return self.head
 

@@ -52,7 +52,7 @@ def listening() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Defer a signal that our handler hears to the end of the block; a second one is not deferred."""
+    """Defer a signal that our handler receives to the end of the block; a second one is not deferred."""
     global _deferring, _deferred
     if _deferring or threading.current_thread() is not threading.main_thread():
         yield

@@ -170,7 +170,7 @@ def signals_deferred() -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Have torch compute on so many threads while this lasts."""
+    """Set the number of threads of torch within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -43,7 +43,7 @@ Listener = Callable[[Event], None]
 Progress = Callable[[int], None]
 """Function that counts the work of one task: called with the number of units done since the last call."""
 
-_in_effect: list[Listener] = []
+_listeners: list[Listener] = []
 """Stack of installed listeners; events go to the last one."""
 
 
@@ -53,17 +53,17 @@ def silent(event: Event) -> None:
 
 def current() -> Listener:
     """Return the installed listener; `silent` if there is none."""
-    return _in_effect[-1] if _in_effect else silent
+    return _listeners[-1] if _listeners else silent
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[Listener]:
     """Install a listener for the duration of the block."""
-    _in_effect.append(listener)
+    _listeners.append(listener)
     try:
         yield listener
     finally:
-        _in_effect.remove(listener)
+        _listeners.remove(listener)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def shown(quiet: bool = False, patience: float = 0) -> Iterator[Listener]:
 
     quiet: show messages only. patience: seconds before a bar appears.
     """
-    if _in_effect:
+    if _listeners:
         yield current()
         return
     from rich.console import Console

@@ -125,14 +125,18 @@ FAULTS = [
     (NotFinite, "gives finite scores", r"\d+ of 24 scores are NaN or infinite"),
     (Infinite, "gives finite scores", r"\d+ of 24 scores are NaN or infinite"),
     (Forgetful, "gives the same images the same scores", "scoring the same images twice changes scores by up to 1 "),
-    (BatchOfFive, "scores an image alike in any batch", "in batches of 5 and all at once changes scores by up to 1 "),
-    (FirstImage, "scores an image alike in any order", "another order changes scores by up to 1 "),
+    (
+        BatchOfFive,
+        "gives an image the same score in any batch",
+        "in batches of 5 and all at once changes scores by up to 1 ",
+    ),
+    (FirstImage, "gives an image the same score in any order", "another order changes scores by up to 1 "),
     (Lonely, "takes a batch of one", "a batch of one changes scores by up to 1 "),
     (Peeking, "takes an empty batch", "IndexError"),
     (InPlace, "does not change its input", r"score\(\) changed its input images; work on a copy"),
     (WarmStart, "is the same after a second fit", "fitting a second time on the same images changes scores by up to 0"),
-    (Unfitted, "says so when it is not fitted", r"scoring before fit\(\) gave scores; raise farout.NotFitted"),
-    (UnclearUnfitted, "says so when it is not fitted", r"raised TypeError.*raise farout.NotFitted instead"),
+    (Unfitted, "raises NotFitted before it is fitted", r"scoring before fit\(\) gave scores; raise farout.NotFitted"),
+    (UnclearUnfitted, "raises NotFitted before it is fitted", r"raised TypeError.*raise farout.NotFitted instead"),
 ]
 
 
@@ -157,7 +161,7 @@ def test_scores_of_the_wrong_shape_fail_all_that_need_scores_and_say_so() -> Non
             return super().score(images)[:, None]
 
     found = problems(WrongShape)
-    assert set(found) == set(CHECKS) - {"says so when it is not fitted"}
+    assert set(found) == set(CHECKS) - {"raises NotFitted before it is fitted"}
     assert all("WrongShape.score in" in problem and "returned scores of shape" in problem for problem in found.values())
 
 
@@ -167,7 +171,7 @@ def test_scores_relative_to_the_batch_are_found_out() -> None:
             scores = super().score(images)
             return scores - scores.mean() if len(scores) else scores
 
-    assert list(problems(Relative)) == ["scores an image alike in any batch", "takes a batch of one"]
+    assert list(problems(Relative)) == ["gives an image the same score in any batch", "takes a batch of one"]
 
 
 def test_scores_that_turn_nan_in_small_batches_are_found_out() -> None:

@@ -296,7 +296,7 @@ def test_check_of_a_bad_detector(command: Any, tmp_path: Path) -> None:
     failed = [line.removeprefix("failed ") for line in answer.out.splitlines() if line.startswith("failed")]
     checks = {line.partition(":")[0] for line in failed}
     assert "does not change its input" in checks
-    assert "scores an image alike in any batch" in checks
+    assert "gives an image the same score in any batch" in checks
     assert "gives one real score per image" not in checks
     assert any("score() changed its input images; work on a copy" in line for line in failed)
 

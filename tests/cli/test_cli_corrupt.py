@@ -73,8 +73,8 @@ def pictures(path: Path, count: int) -> None:
 def test_a_whole_set(command: Command) -> None:
     code, out, err = command("pictures.npz", "--out", "r", "--limit", "4", "--workers", "0", "--seed", "6")
     assert (code, err) == (0, "")
-    corruptions = {s.name for s in farout.shifts.choosing.select_shifts("C")}
-    augmentations = {s.name for s in farout.shifts.choosing.select_shifts("A")}
+    corruptions = {s.name for s in farout.shifts.selection.select_shifts("C")}
+    augmentations = {s.name for s in farout.shifts.selection.select_shifts("A")}
     facts = json.loads(Path("r/manifest.json").read_text())
     assert set(facts["shifts"]) == {"clean"} | corruptions | augmentations
     assert {line.split()[-1]: int(line.split()[0]) for line in out.splitlines()} == {

@@ -24,7 +24,7 @@ from farout.data.writing.file_layout import class_folders
 from farout.data.writing.layout import common_label
 from farout.data.writing.realistic import write
 from farout.progress import Event
-from farout.shifts.choosing import select_shifts
+from farout.shifts.selection import select_shifts
 
 CLASSES = ("ape", "bee", "cow")
 

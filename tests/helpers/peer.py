@@ -70,7 +70,7 @@ def random_case(seed: int = 0, classes: int = 7, width: int = 48) -> Case:
 
 
 def images(count: int, seed: int) -> Tensor:
-    """Colour gradients with noise, [B, 3, 32, 32] in [0, 1]: varied enough that features differ."""
+    """Color gradients with noise, [B, 3, 32, 32] in [0, 1]: varied enough that features differ."""
     generator = torch.Generator().manual_seed(seed)
     coarse = F.interpolate(torch.rand(count, 3, 4, 4, generator=generator), (32, 32), mode="bilinear")
     return (coarse + 0.1 * torch.randn(count, 3, 32, 32, generator=generator)).clamp(0, 1)

@@ -53,14 +53,14 @@ def test_other_keys_are_named_on_both_sides(network: networks.Network, tmp_path:
     state = {key.replace("linear", "fc"): value for key, value in network.state_dict().items()}
     torch.save(state, tmp_path / "weights.pt")
     before = network.digest
-    with pytest.raises(ValueError, match=r"lacks linear\.bias, linear\.weight; it has fc\.bias, fc\.weight besides"):
+    with pytest.raises(ValueError, match=r"lacks linear\.bias, linear\.weight; unexpected names in it: fc\.bias, fc\.weight"):
         networks.load_weights(network, tmp_path / "weights.pt")
     assert network.digest == before
 
 
 def test_keys_too_many_are_named(network: networks.Network, tmp_path: Path) -> None:
     networks.save_weights(networks.create("resnet32", 10, 32), tmp_path / "w.safetensors")
-    with pytest.raises(ValueError, match=r"has layer1\.3\.bn1\.bias, .* and \d+ more, which the network has not"):
+    with pytest.raises(ValueError, match=r"has layer1\.3\.bn1\.bias, .* and \d+ more, which the network does not have"):
         networks.load_weights(network, tmp_path / "w.safetensors")
 
 

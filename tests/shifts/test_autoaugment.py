@@ -13,8 +13,8 @@ from PIL import Image
 
 import farout
 from farout.shifts.autoaugment import POLICY
-from farout.shifts.choosing import PUBLISHED
 from farout.shifts.kernels.pillow_operations import BINS, OPERATIONS, SIGNED, magnitude
+from farout.shifts.selection import PUBLISHED
 
 Array = NDArray[Any]
 SHIFT = farout.shift("autoaugment_cifar")

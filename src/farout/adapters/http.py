@@ -92,19 +92,19 @@ class HTTP(Detector):
         return {"adapter": "http", "version": 1, "url": self.url, "endpoint_version": self.version}
 
 
-def parse_scores(answer: Any, expected: int, who: str) -> list[float]:
+def parse_scores(answer: Any, expected: int, name: str) -> list[float]:
     """Parse the scores of a JSON response; errors say what was got instead."""
     scores = answer.get("scores") if isinstance(answer, dict) else answer
     if not isinstance(scores, list):
         got = f"keys {', '.join(sorted(answer))[:100]!r}" if isinstance(answer, dict) else type(answer).__name__
-        raise ValueError(f'{who} answered {got}, expected a list of numbers or {{"scores": [...]}}')
+        raise ValueError(f'{name} answered {got}, expected a list of numbers or {{"scores": [...]}}')
     if len(scores) != expected:
-        raise ValueError(f"{who} answered {len(scores)} scores for {expected} images")
+        raise ValueError(f"{name} answered {len(scores)} scores for {expected} images")
     for place, score in enumerate(scores):
         if isinstance(score, bool) or not isinstance(score, int | float):
-            raise ValueError(f"{who} answered {str(score)[:50]!r} as score {place}, expected a number")
+            raise ValueError(f"{name} answered {str(score)[:50]!r} as score {place}, expected a number")
         if not abs(score) < math.inf or abs(score) > 1e300:
-            raise ValueError(f"{who} answered {str(score)[:50]} as score {place}, expected a finite number")
+            raise ValueError(f"{name} answered {str(score)[:50]} as score {place}, expected a finite number")
     return [float(score) for score in scores]
 
 

@@ -16,12 +16,12 @@ from farout.tensors import chunks
 class Loader:
     """Data loader of an image set in OpenOOD's format: dicts with "data", "data_aux" and "label"; iterable repeatedly.
 
-    normalize: preprocessing of the images for the net. who: the post-processor's name, for errors.
+    normalize: preprocessing of the images for the net. name: the post-processor's name, for errors.
     """
 
-    def __init__(self, images: ImageSet, batch_size: int, normalize: Callable[[Tensor], Tensor], who: str) -> None:
+    def __init__(self, images: ImageSet, batch_size: int, normalize: Callable[[Tensor], Tensor], name: str) -> None:
         self.dataset, self.batch_size = images, batch_size
-        self._normalize, self._who = normalize, who
+        self._normalize, self._name = normalize, name
 
     def __len__(self) -> int:
         return -(-len(self.dataset) // self.batch_size)
@@ -32,7 +32,7 @@ class Loader:
     def batch(self, part: slice) -> dict[str, Tensor]:
         """Return the images of this part of the set and their labels."""
         data = self._normalize(self.dataset.batch(np.arange(part.start, part.stop)))
-        missing = f"{self._who} fits on labeled images, and {self.dataset.name!r} has no {{}}"
+        missing = f"{self._name} fits on labeled images, and {self.dataset.name!r} has no {{}}"
         batch = RaisingDict(missing, data=data, data_aux=data)
         if self.dataset.labels is not None:
             batch["label"] = torch.from_numpy(self.dataset.labels[part])

@@ -18,12 +18,12 @@ class Net(nn.Module):
 
     The list holds the input of the network's first block, then the outputs of its blocks in order, the last one
     after pooling: the penultimate features as [B, D, 1, 1], as in OpenOOD's ResNets. Other attributes (avgpool,
-    layer4, …) are looked up in the wrapped module. `who` is the post-processor's name, for errors.
+    layer4, …) are looked up in the wrapped module. `name` is the post-processor's name, for errors.
     """
 
-    def __init__(self, network: Network, who: str) -> None:
+    def __init__(self, network: Network, name: str) -> None:
         super().__init__()
-        self.network, self.who = network, who
+        self.network, self._name = network, name
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -34,7 +34,7 @@ class Net(nn.Module):
                 return getattr(network.module, name)
             kind = type(network.module).__name__
             raise AttributeError(
-                f"{self.who} asks its net for {name!r}, and {kind} has none; give a net that has it: OpenOOD(…, wrap=)"
+                f"{self._name} asks its net for {name!r}, and {kind} has none; give a net with it: OpenOOD(…, wrap=)"
             ) from None
 
     @property
@@ -70,7 +70,7 @@ class Net(nn.Module):
     def forward_threshold(self, x: Tensor, threshold: float) -> Tensor:
         """Raise an error: the meaning of this method depends on OpenOOD's wrapper."""
         raise NotImplementedError(
-            f"{self.who} calls net.forward_threshold, which differs between the nets of OpenOOD (clip, ash, "
+            f"{self._name} calls net.forward_threshold, which differs between the nets of OpenOOD (clip, ash, "
             "scale, …); name the net: OpenOOD(…, wrap=openood.networks.react_net.ReactNet)"
         )
 
@@ -79,7 +79,7 @@ class Net(nn.Module):
         names = self.network.block_names
         if not 1 <= layer_index <= len(names):
             raise ValueError(
-                f"{self.who} reads block {layer_index} of its net, and the network has blocks 1 to {len(names)} "
+                f"{self._name} reads block {layer_index} of its net, and the network has blocks 1 to {len(names)} "
                 f"({', '.join(names)})"
             )
         _, _, maps = self._forward_blocks(x, names[layer_index - 1 : layer_index])

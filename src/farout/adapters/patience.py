@@ -18,7 +18,7 @@ NOTICE = 10.0
 class Waiting:
     """Pending request: the endpoint, and the current attempt."""
 
-    who: str
+    name: str
     state: str = ""
 
 
@@ -30,7 +30,7 @@ def warn_while_waiting(waiting: Waiting) -> Iterator[None]:
 
     def warn() -> None:
         while not done.wait(NOTICE):
-            LOG.warning("%s: no answer for %.0f s (%s)", waiting.who, time.monotonic() - start, waiting.state)
+            LOG.warning("%s: no answer for %.0f s (%s)", waiting.name, time.monotonic() - start, waiting.state)
 
     thread = threading.Thread(target=warn, name="farout-notices", daemon=True)
     thread.start()

@@ -1,1 +1,1 @@
-"""The Python functions that users call: stress, worst_case, attack, check, run, plan and demo."""
+"""Python functions that users call: stress, worst_case, attack, check, run, plan and demo."""

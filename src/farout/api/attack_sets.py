@@ -1,4 +1,4 @@
-"""Attacked images written to disk: 8-bit, with labels and which of them still succeed; a stopped call goes on."""
+"""Attacked images written to disk: 8-bit, with labels and the success of each; a stopped call resumes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def write(
     cell: AttackCell, out: Path, *, workers: int = 0, device: str = "cpu",
     plugins: tuple[str, ...] = (), progress: Listener | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Attack, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`; OUT/NAME.json says what
-    it is. What lies there already of the same attack is left as it is. Work under way lies in OUT/.NAME.unfinished."""
+    """Attack the images, and write OUT/NAME.npz with `images`, `labels`, `clean_correct` and `success`.
+
+    OUT/NAME.json describes the set. Files of the same attack are reused; OUT/.NAME.unfinished holds unfinished work.
+    """
     if out.is_file():
         raise ValueError(f"{out} is a file; expected a folder for the set with --out")
     target, manifest = (out / f"{cell.attack.name}.{ending}" for ending in ("npz", "json"))
@@ -55,7 +57,7 @@ def write(
 
 
 _SHOWN = {"images", "clean_correct", "success_of_clean_correct"}
-"""Facts of the set that people are told."""
+"""Facts of the set that the command prints."""
 
 
 def _identity(cell: AttackCell) -> dict[str, Any]:

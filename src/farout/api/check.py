@@ -167,13 +167,13 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "gives one real score per image": one_score_per_image,
     "gives finite scores": finite_scores,
     "gives the same images the same scores": same_images_same_scores,
-    "scores an image alike in any batch": same_in_any_batch,
-    "scores an image alike in any order": same_in_any_order,
+    "gives an image the same score in any batch": same_in_any_batch,
+    "gives an image the same score in any order": same_in_any_order,
     "takes a batch of one": a_batch_of_one,
     "takes an empty batch": an_empty_batch,
     "does not change its input": does_not_modify_images,
     "is the same after a second fit": same_after_second_fit,
-    "says so when it is not fitted": refuses_to_score_unfitted,
+    "raises NotFitted before it is fitted": refuses_to_score_unfitted,
 }
 
 

@@ -48,7 +48,7 @@ class Found:
     std: float
     """Standard deviation of inlier scores, the unit of the search's temperature."""
     accepted: Array
-    """Share of steps in which the chain moved, [N]."""
+    """Fraction of steps in which the chain moved, [N]."""
     exploration: Array
     """Standard deviation of a chain's states over that of uniform draws: 1 covers the space, 0 never moved, [N]."""
     stuck: NDArray[np.bool_]

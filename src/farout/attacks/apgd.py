@@ -93,7 +93,7 @@ class APGDCE(APGD):
 @ATTACKS.register("apgd_t")
 @dataclasses.dataclass(kw_only=True)
 class APGDT(APGD):
-    """Auto-PGD on the targeted DLR loss: one ascent towards each of the likeliest other classes."""
+    """Auto-PGD on the targeted DLR loss: one ascent toward each of the likeliest other classes."""
 
     name = "apgd_t"
     least_classes: ClassVar[int] = 4

@@ -15,7 +15,7 @@ from farout.attacks.target import Target
 MOMENTUM = 0.75
 """α: weight of the new step in a move; 1 − α is that of the previous move."""
 MIN_IMPROVING = 0.75
-"""ρ: share of steps that must raise the loss; below it the step size is halved."""
+"""ρ: fraction of steps that must raise the loss; below it the step size is halved."""
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Loss function: from logits [B, C] and the rows of their images in the batch [B] to the loss to maximize, [B]."""

@@ -42,7 +42,7 @@ def gradient(values: Tensor, images: Tensor, *, keep: bool = False) -> Tensor:
     (gradients,) = torch.autograd.grad(values.sum(), images, retain_graph=keep)
     if not gradients.isfinite().all():
         raise ValueError(
-            "the network's gradient with respect to its images holds NaN or infinity; are its weights sound?"
+            "the network's gradient with respect to its images holds NaN or infinity; check its weights for NaN"
         )
     return gradients
 

@@ -19,7 +19,7 @@ from farout.networks.passes import with_gradients
 @ATTACKS.register("masked_pgd")
 @dataclasses.dataclass(kw_only=True)
 class MaskedPGD(Attack):
-    """Signed gradient steps within a patch at a random place in each image; the other pixels stay unchanged.
+    """Signed gradient steps within a patch at a random position in each image; the other pixels stay unchanged.
 
     It starts at the image and takes all steps, even after the image is misclassified.
     """

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, sets, studies
-from farout.cli import listing as looking
+from farout.cli import attacks, listing, sets, studies
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -41,9 +40,9 @@ def _options(
 ) -> None: ...
 
 
-app.command("list")(looking.list_)
+app.command("list")(listing.list_)
 for verb in (
-    looking.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
+    listing.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
     studies.demo,
 ):  # fmt: skip
     app.command()(verb)

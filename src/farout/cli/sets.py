@@ -153,17 +153,17 @@ def corrupt(
     from farout.data.writing import realistic
     from farout.data.writing.layout import common_label
     from farout.progress import shown
-    from farout.shifts.choosing import select_shifts
     from farout.shifts.corruption import SEVERITIES
+    from farout.shifts.selection import select_shifts
 
-    chosen = kind.value if kind else None if shift else "all"
-    shifts = select_shifts(chosen, shift or [], severity or SEVERITIES, frost_dir)
+    selected = kind.value if kind else None if shift else "all"
+    shifts = select_shifts(selected, shift or [], severity or SEVERITIES, frost_dir)
     options = settings(option, "--option") | ({} if side is None else {"side": side})
     with shown(quiet) as listener:
         source = farout.load(images, split, limit=limit, **options)
         with stoppable():
             facts = realistic.write(
-                source, out, shifts, clean=chosen == "all", form=form.value, seed=seed, workers=worker_count(workers),
+                source, out, shifts, clean=selected == "all", form=form.value, seed=seed, workers=worker_count(workers),
                 plugins=plugin_paths(plugin), progress=listener,
             )  # fmt: skip
     titles = {name: common_label(entry["labels"]) for name, entry in facts["shifts"].items()}

@@ -25,9 +25,7 @@ from farout.registry import Registry, unknown
 def _check_split(builder: Callable[..., Any]) -> None:
     known = inspect.signature(builder).parameters.values()
     if not any(parameter.name == "split" or parameter.kind is parameter.VAR_KEYWORD for parameter in known):
-        raise TypeError(
-            f"a data set is asked for its splits: give {builder.__name__} a parameter split, such as 'test'"
-        )
+        raise TypeError(f"a data set must have a parameter split, such as 'test': give {builder.__name__} one")
 
 
 DATASETS: Registry[ImageSet] = Registry("dataset", ImageSet, aliases.DATASETS, title="data set", check=_check_split)

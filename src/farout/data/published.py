@@ -12,8 +12,8 @@ from farout.data.arrays import ArraySet
 from farout.data.writing.facts import read_facts
 from farout.data.writing.layout import PUBLISHED_NAMES
 from farout.data.writing.manifest import FILE, read_manifest
-from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES
+from farout.shifts.selection import PUBLISHED
 
 
 def read_npy(path: Path) -> ArraySet:

@@ -12,7 +12,7 @@ from farout.tensors import as_indices
 
 
 class Shifted(View):
-    """Images of another set under a shift; the randomness of an image depends on its index in that set and the seed."""
+    """Images of another set under a shift; random parameters depend on the position in that set and the seed."""
 
     def __init__(self, parent: ImageSet, shift: Shift, seed: int = 0, name: str | None = None) -> None:
         super().__init__(parent, name or f"{parent.name}, {shift.label}")

@@ -54,7 +54,7 @@ class Toy(Generated):
         return _paint(mask, _soft(waves, side), grain, colors)
 
     def _mask(self, indices: NDArray[np.int64], shapes: Floats, side: int) -> Floats:
-        """Return the share of every pixel that the figure covers, [B, side, side]."""
+        """Return the fraction of every pixel that the figure covers, [B, side, side]."""
         match self.split:
             case "test/ood_empty":
                 return np.zeros((len(indices), side, side), np.float32)

@@ -9,7 +9,7 @@ from farout.core import ImageSet
 
 
 class View(ImageSet):
-    """The images of another set, each changed; length, labels, attributes and indices are those of that set."""
+    """Images of another set, each changed; length, labels, attributes and indices are those of that set."""
 
     def __init__(self, parent: ImageSet, name: str | None = None, shape: tuple[int, int, int] | None = None) -> None:
         self.parent, self.name, self.shape = parent, name or parent.name, shape or parent.shape

@@ -37,24 +37,26 @@ def check_suits(detector: PostHoc, activations: Activations) -> None:
     detector.check_network(activations)
 
 
-def check_finite(activations: Activations, who: str) -> None:
+def check_finite(activations: Activations, name: str) -> None:
     """Raise unless the features to fit on are finite."""
     for part in activations.chunks():
         if not part.features.isfinite().all():
-            raise ValueError(f"{who}: the features to fit on hold NaN or infinity; are the network's weights sound?")
+            raise ValueError(
+                f"{name}: the features to fit on hold NaN or infinity; check the network's weights for NaN"
+            )
 
 
-def check_logits(activations: Activations, who: str) -> None:
+def check_logits(activations: Activations, name: str) -> None:
     """Raise unless the logits to fit on have a softmax: no NaN, no +∞; −∞ masks a class, but not all classes."""
     for part in activations.chunks():
         if not part.logits.double().logsumexp(1).isfinite().all():
-            raise ValueError(f"{who}: the logits to fit on hold NaN or infinity; are the network's weights sound?")
+            raise ValueError(f"{name}: the logits to fit on hold NaN or infinity; check the network's weights for NaN")
 
 
-def check_classes(labels: Tensor, activations: Activations, who: str) -> None:
+def check_classes(labels: Tensor, activations: Activations, name: str) -> None:
     """Raise unless every label is a class of the network that is not masked by a logit of −∞."""
     count = activations.logits.shape[1]
     if labels.min() < 0 or labels.max() >= count:
-        raise ValueError(f"{who}: labels run from {labels.min()} to {labels.max()}, the network has {count} classes")
+        raise ValueError(f"{name}: labels run from {labels.min()} to {labels.max()}, the network has {count} classes")
     if (activations.logits.gather(1, labels[:, None]) == -torch.inf).any():
-        raise ValueError(f"{who}: some labels are classes that the network masks with a logit of −∞")
+        raise ValueError(f"{name}: some labels are classes that the network masks with a logit of −∞")

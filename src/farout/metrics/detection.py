@@ -16,15 +16,15 @@ from farout.metrics.counts import Counts, FloatArray, IntArray, as_fraction, tab
 Side = Literal["outlier", "inlier"]
 
 
-def _share(part: IntArray | FloatArray, whole: int) -> FloatArray:
-    share: FloatArray = part / whole
-    return share
+def _fraction(part: IntArray | FloatArray, whole: int) -> FloatArray:
+    fraction: FloatArray = part / whole
+    return fraction
 
 
 def auroc_of(counts: Counts) -> FloatArray:
     a, b = counts
     twice_u = np.sum(np.diff(b) * (a[:, 1:] + a[:, :-1]), axis=1)
-    return _share(twice_u, 2 * counts.n * counts.m)
+    return _fraction(twice_u, 2 * counts.n * counts.m)
 
 
 def auroc(inliers: ArrayLike, outliers: ArrayLike) -> float:
@@ -46,7 +46,7 @@ def aupr_of(counts: Counts, *, positive: Side = "outlier") -> FloatArray:
 
 def _average_precision(hits: IntArray, misses: IntArray) -> FloatArray:
     retrieved = np.maximum(hits[:, 1:] + misses[:, 1:], 1)
-    return _share(np.sum(np.diff(hits) * (hits[:, 1:] / retrieved), axis=1), int(hits[0, -1]))
+    return _fraction(np.sum(np.diff(hits) * (hits[:, 1:] / retrieved), axis=1), int(hits[0, -1]))
 
 
 def aupr(inliers: ArrayLike, outliers: ArrayLike, *, positive: Side = "outlier") -> float:
@@ -62,7 +62,7 @@ def _false_positive_rate(kept: IntArray, passed: IntArray, recall: float) -> Flo
     """Return the fraction of `passed` at the first threshold that keeps at least `recall` of `kept`."""
     needed = ceil(Fraction(str(as_fraction(recall, "recall"))) * int(kept[0, -1]))  # exact: 0.95 is 19/20
     threshold = np.count_nonzero(kept < needed, axis=1)
-    return _share(passed[np.arange(len(passed)), threshold], int(passed[0, -1]))
+    return _fraction(passed[np.arange(len(passed)), threshold], int(passed[0, -1]))
 
 
 def fpr_at_95_id_recall_of(counts: Counts, *, recall: float = 0.95) -> FloatArray:
@@ -95,7 +95,7 @@ def fpr_at_95_ood_recall(inliers: ArrayLike, outliers: ArrayLike, *, recall: flo
 def detection_accuracy_of(counts: Counts) -> FloatArray:
     a, b = counts
     n, m = counts.n, counts.m
-    return _share(np.max(a * m + (m - b) * n, axis=1), 2 * n * m)
+    return _fraction(np.max(a * m + (m - b) * n, axis=1), 2 * n * m)
 
 
 def detection_accuracy(inliers: ArrayLike, outliers: ArrayLike) -> float:
@@ -110,7 +110,7 @@ def detection_accuracy(inliers: ArrayLike, outliers: ArrayLike) -> float:
 def min_rank_of(counts: Counts, *, normalized: bool = False) -> FloatArray:
     smallest = np.count_nonzero(counts.outliers[:, 1:] == 0, axis=1)
     rank = counts.inliers[np.arange(len(smallest)), smallest]
-    return _share(rank, counts.n if normalized else 1)
+    return _fraction(rank, counts.n if normalized else 1)
 
 
 def min_rank(inliers: ArrayLike, outliers: ArrayLike, *, normalized: bool = False) -> float:

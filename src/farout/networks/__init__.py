@@ -76,12 +76,11 @@ def create(
 
     name: one of `names()`, or "timm:" and any name of timm's, with the tag of its weights or without.
         Below 96 px the small-image form, whose stem keeps the side; from 96 px on, and for pretrained weights, timm's.
-    classes: 0 for a network of timm's that gives features alone. Pretrained weights that know other classes than these
-        give features alone too: detectors that read logits refuse it, and `train` does.
-    fine_tune: give pretrained weights that know other classes a new head, drawn from `seed`, so that `train` can go on.
-    mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
-        (of images with one channel 0.5).
-    params: what else a network of the user's takes.
+    classes: number of classes; 0 for a network of timm that gives features only. Pretrained weights with another
+        number of classes give features only too: detectors that read logits raise an error, and so does `train`.
+    fine_tune: replace the head of pretrained weights that have other classes; the new head is drawn from `seed`.
+    mean, std: normalizer; by default 0.5 for networks of farout and images with one channel, else that of the weights.
+    params: further parameters of a user's network.
     """
     if not isinstance(name, str):
         raise unknown("network", name, names())
@@ -147,7 +146,7 @@ def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _users_maker(name: str) -> Callable[..., nn.Module] | None:
-    """Return the class or function that makes a network of the user's; None for ours, timm's and unknown ones."""
+    """Return the class or function that builds a user's network; None for other names."""
     try:
         maker = NETWORKS[name]
     except UnknownName:

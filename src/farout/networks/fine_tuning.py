@@ -14,7 +14,7 @@ POSITIONS = "pos_embed"
 
 
 def adapted(tensors: Mapping[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
-    """Return a checkpoint's tensors as far as they fit the network, and the network's own head where that one does not.
+    """Return a checkpoint's tensors, with the network's own head if the checkpoint's has another shape.
 
     Positions of a vision transformer are resampled to the network's grid of patches.
     """
@@ -36,7 +36,7 @@ def resampled(positions: Tensor, like: Tensor) -> Tensor:
     """Return positions [1, prefix + n², D] on the grid of others [1, prefix + m², D] (Dosovitskiy et al. 2021, 3.2).
 
     The prefix (class and register tokens) is kept; the grid is interpolated bicubically with antialiasing, as timm
-    does. Positions that fit already, and those that are no such grid, are returned as they are.
+    does. Positions that fit already, and those that are no such grid, are returned unchanged.
     """
     if positions.shape == like.shape or positions.ndim != 3 or positions.shape[2] != like.shape[2]:
         return positions

@@ -77,8 +77,7 @@ def builds(name: str, side: int) -> bool:
 def pretrained_classes(name: str, classes: int, channels: int, *, fine_tune: bool = False) -> int:
     """Return the number of classes of a pretrained network: the requested one if its weights have it, else 0.
 
-    A classifier of other classes must be drawn anew, and what detectors read of it would mean nothing before it is
-    trained: so there is one only where the network is to be fine-tuned.
+    A head for other classes has random weights until it is trained, so it is created only for fine-tuning.
     """
     if not knows(name):
         raise ValueError(f"there are no pretrained weights for {name!r}; there are for {', '.join(sorted(TIMM_NAMES))}")

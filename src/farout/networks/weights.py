@@ -14,17 +14,17 @@ from farout.files import atomic_file
 from farout.networks.fine_tuning import adapted
 
 Loaded = TypeVar("Loaded", bound=nn.Module)
-AS_IT_IS = (
+UNCHANGED = (
     "Create the network with the classes, side and channels of the file (classes=10; in a study classes: 10; "
-    "farout attack --classes 10); where its features are all that is read, one of timm's can do without a "
-    "classifier (classes=0, in a study classes: 0)"
+    "farout attack --classes 10); if only its features are read, a network of timm can be created without "
+    "a classifier (classes=0, in a study classes: 0)"
 )
-"""Advice where weights are to be used as they are."""
+"""Advice for weights that are used unchanged."""
 FINE_TUNED = (
     "Only the head may differ from the network that is to be fine-tuned: give the file's own architecture, with its "
     "channels and patches (in a study side: 224 for a file trained at that side)"
 )
-"""Advice where weights are the start of a training."""
+"""Advice for weights that a training starts from."""
 
 
 def save_weights(network: nn.Module, path: str | Path) -> None:
@@ -35,8 +35,8 @@ def save_weights(network: nn.Module, path: str | Path) -> None:
 def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) -> Loaded:
     """Load the weights of a safetensors file, or of a .pt or .pth file that holds only tensors, into a network.
 
-    A {"state_dict": ...} wrapper and a "module." prefix are taken off; counters of batch norms
-    (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is passed over where the
+    A {"state_dict": ...} wrapper and a "module." prefix are removed; counters of batch norms
+    (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is ignored if the
     network was created without one (classes=0).
 
     fine_tune: the network is to be trained further. It keeps its own head where the file has none that fits (other
@@ -47,7 +47,7 @@ def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) 
         tensors = adapted(tensors, network)
     own = network.state_dict()
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
-    _check(own, counters | tensors, Path(path), FINE_TUNED if fine_tune else AS_IT_IS)
+    _check(own, counters | tensors, Path(path), FINE_TUNED if fine_tune else UNCHANGED)
     _check_numbers(own, counters | tensors, Path(path))
     network.load_state_dict(counters | tensors)
     return network
@@ -106,9 +106,9 @@ def _without_classifier(tensors: dict[str, Tensor], network: nn.Module) -> dict[
 
 def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, advice: str) -> None:
     if missing := own.keys() - got.keys():
-        raise ValueError(f"{path} lacks {_some(missing)}; it has {_some(got.keys() - own.keys())} besides what fits")
+        raise ValueError(f"{path} lacks {_some(missing)}; unexpected names in it: {_some(got.keys() - own.keys())}")
     if extra := got.keys() - own.keys():
-        raise ValueError(f"{path} has {_some(extra)}, which the network has not; it expects {_some(own)}")
+        raise ValueError(f"{path} has {_some(extra)}, which the network does not have; it expects {_some(own)}")
     other = [
         f"{key} {list(got[key].shape)} (expected {list(own[key].shape)})"
         for key in own

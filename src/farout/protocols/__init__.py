@@ -1,4 +1,4 @@
-"""Evaluation protocols by name, and what a study asks of them: check, plan, and what its budget leaves out."""
+"""Evaluation protocols by name; check, plan and budget cuts of the protocols of a study."""
 
 from __future__ import annotations
 

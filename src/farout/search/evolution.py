@@ -43,7 +43,7 @@ class EvolutionStrategy(Search):
     state = EvolutionState
     draws: int = 40
     sigma: float = 0.7
-    """Standard deviation of the first proposal, as a share of that of uniform draws."""
+    """Standard deviation of the first proposal, as a fraction of that of uniform draws."""
     factor: float = 1.5
     finest: float = 0.01
     """Restart once proposals are shorter than this: the root of `dim` times their standard deviation."""

@@ -119,7 +119,7 @@ class Diagnostics(NamedTuple):
     """Exploration statistics, one value per chain."""
 
     accepted: NDArray[np.float64]
-    """Share of steps in which the chain moved."""
+    """Fraction of steps in which the chain moved."""
     exploration: NDArray[np.float64]
     """Standard deviation of the states over that of uniform draws: 1 covers the space, 0 never moved."""
     stuck: NDArray[np.bool_]

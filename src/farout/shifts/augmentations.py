@@ -26,12 +26,12 @@ FINEST = 2**24
 """Brightness is summed in integer multiples of 1/2²⁴."""
 
 
-def rotate_quarters(images: Tensor, quarters: int, who: str) -> Tensor:
+def rotate_quarters(images: Tensor, quarters: int, name: str) -> Tensor:
     """Rotate square images counter-clockwise by multiples of 90°."""
     height, width = images.shape[-2:]
     if height != width:
         raise ValueError(
-            f"{who} keeps the shape of images, so it needs square ones, got {height} × {width} pixels; "
+            f"{name} keeps the shape of images, so it needs square ones, got {height} × {width} pixels; "
             "crop or resize them first, or leave it out"
         )
     return torch.rot90(images, quarters, (2, 3))

@@ -90,7 +90,7 @@ class MotionBlur(Corruption):
 
 @register
 class ZoomBlur(Corruption):
-    """Motion of the camera towards the scene: the mean of the image and of its zooms by increasing factors.
+    """Motion of the camera toward the scene: the mean of the image and of its zooms by increasing factors.
 
     Factor 1 is one of them, so the image itself counts twice. A factor crops height and width in proportion; the
     original crops a square, and is meant for square images.

@@ -14,7 +14,7 @@ from farout.shifts.tables import Row
 
 @register
 class Contrast(Corruption):
-    """Reduced contrast: every channel is moved towards its mean."""
+    """Reduced contrast: every channel is moved toward its mean."""
 
     name = "contrast"
     random = False

@@ -31,9 +31,9 @@ class Affine(Variation):
     rotation: Bounds = (-45.0, 45.0)
     """Degrees, clockwise."""
     translation_x: Bounds = (-10 / 32, 10 / 32)
-    """Translation to the right as a share of the width; not rounded to pixels."""
+    """Translation to the right as a fraction of the width; not rounded to pixels."""
     translation_y: Bounds = (-10 / 32, 10 / 32)
-    """Translation down as a share of the height."""
+    """Translation down as a fraction of the height."""
     scale: Bounds = (0.9, 1.5)
     shear: Bounds = (-30.0, 30.0)
     """Degrees."""

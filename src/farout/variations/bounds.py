@@ -38,16 +38,16 @@ def check_latents(z: Tensor, count: int, dim: int) -> None:
         raise ValueError(f"expected latents [{count}, {dim}], got {list(z.shape)}")
 
 
-def check_images(images: Any, who: str) -> None:
+def check_images(images: Any, name: str) -> None:
     """Raise unless this is a batch of float images with 1 or 3 channels."""
     if not isinstance(images, Tensor) or images.ndim != 4 or images.shape[1] not in (1, 3):
         got = f"shape {list(images.shape)}" if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"{who} varies images [B, C, H, W] with 1 or 3 channels, got {got}")
+        raise ValueError(f"{name} varies images [B, C, H, W] with 1 or 3 channels, got {got}")
     if not images.is_floating_point():
-        raise TypeError(f"{who} varies float images in [0, 1], got {images.dtype}; divide 8-bit images by 255")
+        raise TypeError(f"{name} varies float images in [0, 1], got {images.dtype}; divide 8-bit images by 255")
 
 
-def check_shape(shape: tuple[int, ...], who: str) -> None:
+def check_shape(shape: tuple[int, ...], name: str) -> None:
     """Raise unless images of this shape have 1 or 3 channels."""
     if len(shape) != 3 or shape[0] not in (1, 3):
-        raise ValueError(f"{who} varies images (C, H, W) with 1 or 3 channels, got data of shape {tuple(shape)}")
+        raise ValueError(f"{name} varies images (C, H, W) with 1 or 3 channels, got data of shape {tuple(shape)}")

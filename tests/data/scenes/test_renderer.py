@@ -16,7 +16,7 @@ from farout.data.scenes import painter
 from farout.data.scenes.renderer import draw, render
 from farout.data.scenes.scene import GLYPHS, KINDS, Scenes
 
-GREY = 155
+GRAY = 155
 
 
 @pytest.mark.parametrize("side", [8, 32, 45, 64, 224])
@@ -41,8 +41,8 @@ def test_nothing_is_drawn_of_figures_out_of_sight(away: tuple[float, float]) -> 
     position = torch.tensor([(0.0, 0.0)] * 37 + [away] * 37)
     scenes = dataclasses.replace(some(74, seed=4), size=torch.full((74,), 0.3), position=position)
     images = render(scenes, 40)
-    assert (images[:37] != GREY).flatten(1).any(1).all()
-    assert (images[37:] == GREY).all()
+    assert (images[:37] != GRAY).flatten(1).any(1).all()
+    assert (images[37:] == GRAY).all()
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
@@ -76,8 +76,8 @@ def test_hue(hue: int) -> None:
 
 
 def test_background_is_the_papers_gray() -> None:
-    assert (render(some(37, seed=3), 64)[:, :, 0, 0] == GREY).all()
-    assert (render(scene("circle", position=[3.0, 0.0]), 16) == GREY).all()
+    assert (render(some(37, seed=3), 64)[:, :, 0, 0] == GRAY).all()
+    assert (render(scene("circle", position=[3.0, 0.0]), 16) == GRAY).all()
 
 
 def test_position_counts_to_the_right_and_upwards() -> None:
@@ -152,7 +152,7 @@ def test_compiled_code_is_kept_between_processes() -> None:
 
 
 def test_edited_formulas_are_compiled_anew() -> None:
-    """All modules that formulas stand in count towards the hash that compiled code is kept under."""
+    """All modules that formulas stand in count toward the hash that compiled code is kept under."""
     from farout.data.scenes.primitives import PRIMITIVES
 
     functions = [f for p in PRIMITIVES for f in (p.reach, p.prepare, p.shade, p.outline, p.locate) if f]

@@ -43,7 +43,7 @@ class Small(nn.Module):
 
 
 def pixels(total: int, seed: int = 0, spread: float = 0.5) -> Tensor:
-    """Grey levels of their own, and noise."""
+    """Gray levels of their own, and noise."""
     source = torch.Generator().manual_seed(seed)
     levels = torch.rand(total, 3, 1, 1, generator=source)
     return (levels + spread * (torch.rand(total, 3, 9, 9, generator=source) - 0.5)).clamp(0, 1)

@@ -17,8 +17,8 @@ from farout.protocols import cuts, plan
 from farout.protocols.rood.classes import class_names
 from farout.protocols.rood.entries import INLIERS
 from farout.protocols.rood.plan import Rood
-from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import Corruption
+from farout.shifts.selection import PUBLISHED
 from farout.study.cells.score import ScoreCell
 from farout.study.engines.run import group_works
 from farout.study.spec import StudySpec

@@ -33,8 +33,8 @@ OFFSET, CAMERA = 0.8, 1.0
 """Distance of the light from the camera and of the camera from the figure, in sides."""
 ASIDE = OFFSET / math.hypot(OFFSET, CAMERA)
 AHEAD = constant(CAMERA / math.hypot(OFFSET, CAMERA))
-"""Direction of the light: within the image plane, and towards the viewer."""
-GREY = constant(BACKGROUND)
+"""Direction of the light: within the image plane, and toward the viewer."""
+GRAY = constant(BACKGROUND)
 
 
 @formula
@@ -90,4 +90,4 @@ def phong(x: Number, y: Number, z: Number, p: Any) -> tuple[Number, Number]:
 @formula
 def blend(cover: Number, factor: Number, highlight: Number, channel: Number) -> Number:
     """Blend the figure over the background, one channel."""
-    return (clamp_max(channel * factor + highlight, ONE) - GREY) * cover + GREY
+    return (clamp_max(channel * factor + highlight, ONE) - GRAY) * cover + GRAY

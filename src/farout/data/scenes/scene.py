@@ -35,7 +35,7 @@ class Scenes:
     size: Tensor
     """Diameter of a circle, side of a square, height of a letter's line (the font size); see `primitives`, [B]."""
     rotation: Tensor
-    """Rotation about x (right), y (up) and z (towards the viewer), z first, [B, 3]. Flat figures: about z only."""
+    """Rotation about x (right), y (up) and z (toward the viewer), z first, [B, 3]. Flat figures: about z only."""
     position: Tensor
     """Center of the figure from the center of the image, x to the right and y upwards, [B, 2]."""
     light: Tensor

@@ -86,7 +86,7 @@ def cuboid_reach(s: Any, row: Any) -> tuple[Number, Number]:
 
 @formula
 def face_viewer(axis: tuple[Number, ...]) -> tuple[Number, Number, Number]:
-    """Return the axis or its opposite, whichever points towards the viewer."""
+    """Return the axis or its opposite, whichever points toward the viewer."""
     sign = where(axis[2] < 0.0, -1.0, 1.0)
     return axis[0] * sign, axis[1] * sign, axis[2] * sign
 

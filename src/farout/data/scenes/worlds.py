@@ -20,7 +20,7 @@ CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = (1, 2)
 CORRUPTED = 0.3
-"""Share of the images of a test split that carry a corruption."""
+"""Fraction of the images of a test split that carry a corruption."""
 SPLITS = {"train": 100_000, "val": 5_000, "test": 5_000}
 """Images per split; every "test/…" split has as many as "test"."""
 

@@ -1,6 +1,6 @@
 """Writer of the "-R" sets of the realistic benchmark (rood, section 4.1): clean, augmented and corrupted images.
 
-`write(farout.load("cifar10"), "cifar10-r", farout.shifts.choosing.select_shifts("all"), clean=True)` writes CIFAR-10-R.
+CIFAR-10-R: `write(farout.load("cifar10"), "cifar10-r", farout.shifts.selection.select_shifts("all"), clean=True)`.
 """
 
 from __future__ import annotations

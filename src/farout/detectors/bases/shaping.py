@@ -25,12 +25,12 @@ class Shaping(PostHoc):
         return -head.logits(self.shaped(activations.features.double())).logsumexp(1)
 
 
-def kept_count(features: Tensor, percentile: float, who: str) -> int:
+def kept_count(features: Tensor, percentile: float, name: str) -> int:
     """Return the number of entries of a row above the percentile."""
     total = int(features.shape[1])
     count = total - round(total * percentile / 100)
     if count < 1:
-        raise ValueError(f"{who}: percentile={percentile:g} keeps none of {total} features; lower it")
+        raise ValueError(f"{name}: percentile={percentile:g} keeps none of {total} features; lower it")
     return count
 
 

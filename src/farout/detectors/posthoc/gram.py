@@ -96,7 +96,7 @@ class Gram(PostHoc):
         self.state |= self._expected(activations, classes, held)
         if not all(value.isfinite().all() for value in self.state.values()):
             self.state = {}
-            raise ValueError("gram: the blocks to fit on gave NaN or infinity; are the network's weights sound?")
+            raise ValueError("gram: the blocks to fit on gave NaN or infinity; check the network's weights for NaN")
         return self
 
     def score(self, activations: Activations) -> Tensor:

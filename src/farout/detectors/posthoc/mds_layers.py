@@ -93,12 +93,12 @@ class MDSLayers(PostHoc):
 
     def supervise(self, inliers: Activations, outliers: Activations) -> None:
         rows = []
-        for who, activations in (("inliers", inliers), ("outliers", outliers)):
+        for role, activations in (("inliers", inliers), ("outliers", outliers)):
             if not len(activations):
-                raise ValueError(f"mds_layers got no {who} to learn from")
+                raise ValueError(f"mds_layers got no {role} to learn from")
             rows.append(self._all_distances(activations))
             if not rows[-1].isfinite().all():
-                raise ValueError(f"mds_layers: the blocks of the {who} to learn from gave NaN or infinity")
+                raise ValueError(f"mds_layers: the blocks of the {role} to learn from gave NaN or infinity")
         weights, constant = logistic_regression(*rows)
         self.state |= {"weights": weights, "constant": constant, "supervised": self.fitted("supervised") | True}
 
@@ -144,4 +144,6 @@ class MDSLayers(PostHoc):
 
 def _check_finite(name: str, means: Tensor) -> None:
     if not all(rows.isfinite().all() for rows in means.split(ROWS)):
-        raise ValueError(f"mds_layers: block {name!r} gives NaN or infinity on training images; are the weights sound?")
+        raise ValueError(
+            f"mds_layers: block {name!r} gives NaN or infinity on training images; check the network's weights for NaN"
+        )

@@ -79,9 +79,9 @@ class ViM(PostHoc):
         return dim
 
 
-def _origin(activations: Activations, who: str) -> Tensor:
+def _origin(activations: Activations, name: str) -> Tensor:
     """Return the features that the last layer maps to zero logits (least squares)."""
-    weight, bias = activations.last_layer(who)
+    weight, bias = activations.last_layer(name)
     origin: Tensor = -torch.linalg.pinv(weight.double()) @ bias.double()
     return origin
 

@@ -9,8 +9,8 @@ from farout.core import Shift
 from farout.protocols.shared.named import Named, split_settings
 from farout.registry import unknown
 from farout.shifts.catalog import catalog, shift
-from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES, Corruption
+from farout.shifts.selection import PUBLISHED
 
 Setups = Sequence[str] | Mapping[str, Sequence[Named] | None]
 

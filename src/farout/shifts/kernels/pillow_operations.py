@@ -18,7 +18,7 @@ SIGNED = frozenset(
 )
 """Operations whose magnitude is negative as often as positive."""
 REACH = 150 / 331
-"""The longest translation as a share of the side: the paper's 150 of 331 px."""
+"""The longest translation as a fraction of the side: the paper's 150 of 331 px."""
 
 Operation = Callable[[Image.Image, float], Image.Image]
 

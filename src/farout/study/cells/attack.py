@@ -133,7 +133,7 @@ class AttackWork(Work):
 
 
 class AttackJob(SingleJob[AttackCell]):
-    """Attacks chunk by chunk; the random numbers of an image depend only on its index."""
+    """Attacks chunk by chunk; the random numbers of an image depend only on its position in the set."""
 
     def __init__(self, work: AttackWork, store: Store, device: torch.device) -> None:
         self.cell, self.work, self.store, self.device = work.cell, work, store, device

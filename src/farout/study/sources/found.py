@@ -48,7 +48,7 @@ class FoundSet(PendingSet):
 
     def __init__(self, source: FoundImages, bases: ImageSet | None) -> None:
         self.search = search = source.search
-        of = "what was found" if bases is None else f"{bases.name} as found"
+        of = "worst cases" if bases is None else f"worst cases of {bases.name}"
         name = f"{of} in {search.variation.label} against {search.subject.label} by {search.search.label}"
         super().__init__(name, digest(["found", search.id]), search.chains, source.shape, bases)
         self._latents: Tensor | None = None
