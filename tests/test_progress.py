@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from counting import Counting
 from farout import progress
 from farout.progress import Bar, Event, Lines, listening, shown, silent, task, track
+from helpers.counting import Counting
 
 
 class Clock:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from counting import Counting
 from farout.data import urls as sources
 from farout.data.download import DownloadError, cache_folder, fetch
 from farout.data.urls import SOURCES, Source
 from farout.progress import listening
+from helpers.counting import Counting
 from helpers.originals import Serve
 
 KEY = "svhn/test_32x32.mat"

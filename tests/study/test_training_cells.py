@@ -9,9 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -21,9 +21,10 @@ import farout
 from farout.protocols import plan
 from farout.study.cells.cell import Chunk
 from farout.study.cells.train import TrainCell, TrainWork
-from farout.study.engines import local, worker
+from farout.study.engines import local
 from farout.study.engines.executor import Context, Task
 from farout.study.engines.run import closure, group_works
+from farout.study.engines.worker import Order
 from farout.study.sources.images import LiveImages
 from farout.study.spec import NetworkSpec, StudySpec
 from farout.study.store import Store
@@ -137,44 +138,34 @@ def test_live_images_stay_in_their_process() -> None:
 
 
 class Handed:
-    """Work that is only handed out."""
+    """Work that is only queued."""
 
-    def __init__(self, number: int, limited: bool) -> None:
-        self.number, self.limited = number, limited
-
-    def __reduce__(self) -> tuple[type, tuple[int, bool]]:
-        return Handed, (self.number, self.limited)
+    limited = True
 
 
-class Idle(local._Worker):
-    """A worker without a process."""
+def test_nothing_waits_behind_a_training_while_a_worker_is_idle() -> None:
+    chunk, queues = Chunk("train", 0, 1), [list[Order](), list[Order]()]
+    orders = [Order(number, b"", chunk, 0.0, number != 0, unbounded=number in (0, 3)) for number in range(5)]
+    selected = []
+    for order in orders:
+        position = local.select_queue(order, queues)
+        selected.append(position)
+        if position is not None:
+            queues[position].append(order)
+    assert selected == [0, 1, 1, None, None], "one trains, the other has two short tasks"
+    queues[1].clear()
+    assert local.select_queue(orders[3], queues) == 1
+    queues[0].clear()
+    assert local.select_queue(orders[4], queues) == 0
 
-    def __init__(self, *_: object) -> None:
-        self.orders, self.canceled = deque(), set()
 
-    def give(self, order: worker.Order) -> None:
-        self.orders.append(order)
-
-
-def test_nothing_waits_behind_a_training_while_a_worker_is_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_Worker", Idle)
-    monkeypatch.setattr(local.LocalExecutor, "close", lambda *_: None)
+def test_a_task_that_is_canceled_before_it_is_sent_is_reported_as_skipped(tmp_path: Path) -> None:
     skipped: list[int] = []
-    listener = SimpleNamespace(skipped=skipped.append)
-    pool = local.LocalExecutor(Context(listener, Store(tmp_path), torch.device("cpu"), tmp_path, workers=2))
-    first, second = pool._workers
-    chunk = Chunk("train", 0, 1)
-    for number, limited in enumerate([False, True, True, False, True, False]):
-        pool.submit(Task(number, Handed(number, limited), chunk))  # type: ignore[arg-type]
-    held = [[order.number for order in one.orders] for one in (first, second)]
-    assert held == [[0], [1, 2]], "one trains, the other has two short tasks; a training waits for an idle worker"
-    pool.cancel({5})
-    second.orders.clear()
-    pool._distribute()
-    first.orders.clear()
-    pool._distribute()
-    assert [[order.number for order in one.orders] for one in (first, second)] == [[4], [3]]
-    pool.wait(0.5)
-    assert skipped == [5]
+    listener: Any = SimpleNamespace(skipped=skipped.append)
+    pool = local.LocalExecutor(Context(listener, Store(tmp_path), torch.device("cpu"), tmp_path, workers=0))
+    for number in range(3):
+        pool.submit(Task(number, Handed(), Chunk("train", 0, 1)))  # type: ignore[arg-type]
+    pool.cancel({1})
+    pool.wait(0.0)
+    pool.close(stopped=False)
+    assert skipped == [1]

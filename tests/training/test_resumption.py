@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_tasks
 import torch
 from safetensors.torch import load_file
-from small_tasks import KINDS, VAL, network, trained
 from torch import Tensor
 
 from farout.training import Classifier, History, StageHistory, loop
+from helpers import small_tasks
+from helpers.small_tasks import KINDS, VAL, network, trained
 
 
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:

@@ -6,6 +6,7 @@ import copy
 import gc
 import math
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -227,12 +228,16 @@ def test_detectors_that_differ_in_k_share_one_search(monkeypatch: pytest.MonkeyP
 def test_the_latest_search_does_not_keep_a_bank_alive() -> None:
     detector = KNN(k=2).fit(reading(draw(500, 6)), None)
     detector.score(reading(draw(20, 6, seed=1)))
-    latest = neighbors._Proposal.latest
-    assert latest is not None
-    assert latest.rows() is detector.state["bank"]
+    bank = weakref.ref(detector.state["bank"])
+    assert bank() is not None
     del detector
     gc.collect()
-    assert latest.rows() is None
+    assert bank() is None
+
+
+def search_elsewhere() -> None:
+    """Search in another bank, so that the neighbors of the latest search are not used again."""
+    KNN(k=1).fit(reading(draw(9, 4)), None).score(reading(draw(2, 4, seed=1)))
 
 
 @pytest.mark.parametrize("make", [KNN, DN2])
@@ -242,9 +247,9 @@ def test_faiss_gives_the_same_scores(make: type[KNN | DN2]) -> None:
     train.features[5], queries.features[7] = 0, 0
     for k in (1, 2, 10, 80):
         ours, theirs = (make(k=k, search=search).fit(train, None) for search in ("torch", "faiss"))  # type: ignore[arg-type]
-        neighbors._Proposal.latest = None
+        search_elsewhere()
         expected = ours.score(queries)
-        neighbors._Proposal.latest = None
+        search_elsewhere()
         torch.testing.assert_close(theirs.score(queries), expected, rtol=1e-15, atol=0)
         assert ours.state.keys() == theirs.state.keys() == {"bank", "lengths"}
         torch.testing.assert_close(copy.deepcopy(theirs).score(queries), expected, rtol=1e-15, atol=0)
@@ -258,7 +263,7 @@ def test_an_index_of_scaled_rows_does_not_serve_rows_as_they_are() -> None:
     knn, dn2 = (make(search="faiss").fit(train, None) for make in (KNN, DN2))
     dn2.state = dict(knn.state)
     for detector, scores in zip((knn, dn2), expected, strict=True):
-        neighbors._Proposal.latest = None
+        search_elsewhere()
         torch.testing.assert_close(detector.score(queries), scores, rtol=1e-15, atol=0)
 
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from counting import Counting
 from farout import Activations, Network, Panel, PostHoc
 from farout.core import Split
 from farout.detectors import ODIN
+from helpers.counting import Counting
 from helpers.panels import ALL, PERTURBING, OnVal, fitted, images, network, pixels
 
 

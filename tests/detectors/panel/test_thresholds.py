@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from counting import Counting
 from farout import NotFitted, Panel
 from farout.detectors import KNN
 from farout.detectors.panel.thresholds import p_values, threshold
+from helpers.counting import Counting
 from helpers.panels import fitted, images, network, pixels
 
 

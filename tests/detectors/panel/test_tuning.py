@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from counting import Counting
 from farout import Activations, ImageSet, Panel, PostHoc
 from farout.core import Split
 from farout.data.matched import match
 from farout.detectors import EBO, KNN, ODIN
 from farout.detectors.panel.provenance import Candidate, ImagesRecord, Tuned, count_shared, note
 from farout.registry import UnknownName
+from helpers.counting import Counting
 from helpers.panels import ALL, OnVal, images, network, pixels
 
 TRAIN, VAL = images(130, 1, "train"), images(70, 2, "val")

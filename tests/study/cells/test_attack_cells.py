@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import farout
-from counting import Counting
 from farout.api import attack_sets
 from farout.api.attack_sets import write
 from farout.attacks import ATTACKS, Attack
@@ -27,6 +26,7 @@ from farout.study.sources.images import FirstImages, LiveImages, NamedImages
 from farout.study.sources.networks import LiveNetwork, StoredNetwork
 from farout.study.spec import DataSpec, NetworkSpec
 from farout.study.store import Store
+from helpers.counting import Counting
 from helpers.written_runs import lenet_weights
 
 COUNT = 150

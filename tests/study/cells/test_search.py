@@ -15,7 +15,6 @@ import torch
 from safetensors.numpy import save
 
 import farout
-from counting import Counting
 from farout.networks import create, load_weights, save_weights
 from farout.protocols import plan
 from farout.search import MetropolisHastings
@@ -32,6 +31,7 @@ from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
 from farout.variations import Color, Composed
+from helpers.counting import Counting
 
 CHAINS, STEPS = 300, 6
 

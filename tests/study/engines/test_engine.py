@@ -11,7 +11,6 @@ import torch
 from PIL import Image
 
 import farout
-from counting import Counting
 from farout.core import Detector, ImageSet
 from farout.detectors.catalog import catalog
 from farout.networks import create, save_weights
@@ -27,6 +26,7 @@ from farout.study.sources.networks import forget_loaded
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
+from helpers.counting import Counting
 
 
 @pytest.fixture(scope="module")

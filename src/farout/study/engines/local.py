@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -87,9 +87,12 @@ class LocalExecutor(Executor):
         self._distribute()
 
     def _distribute(self) -> None:
-        """Send orders to workers, but do not queue one behind an order of unbounded duration."""
-        while self._waiting and (free := [one for one in self._workers if one.accepts(self._waiting[0])]):
-            min(free, key=lambda one: len(one.orders)).give(self._waiting.popleft())
+        """Send orders to workers as long as one takes the next."""
+        while self._waiting:
+            position = select_queue(self._waiting[0], [one.orders for one in self._workers])
+            if position is None:
+                return
+            self._workers[position].give(self._waiting.popleft())
 
     def wait(self, seconds: float) -> None:
         if self._refused:
@@ -205,11 +208,6 @@ class _Worker:
         self._outbox: SimpleQueue[Order | int | None] = SimpleQueue()
         threading.Thread(target=_send, args=(self.connection, self._outbox), daemon=True).start()
 
-    def accepts(self, order: Order) -> bool:
-        """Return True if the worker is idle, or the order may queue behind its running one."""
-        short = not any(queued.unbounded for queued in (*self.orders, order))
-        return not self.orders or (len(self.orders) < AHEAD and short)
-
     def give(self, order: Order) -> None:
         """Send an order; it is performed after the earlier ones."""
         self.orders.append(order)
@@ -257,6 +255,20 @@ class _Worker:
         if hasattr(os, "killpg") and self.process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+
+
+def select_queue(order: Order, queues: Sequence[Collection[Order]]) -> int | None:
+    """Return the position of the shortest queue that takes an order; None if the order must wait.
+
+    An order of unbounded duration is alone in its queue: it goes to an idle worker, and nothing waits behind it.
+    """
+
+    def takes(queue: Collection[Order]) -> bool:
+        short = not any(queued.unbounded for queued in (*queue, order))
+        return not queue or (len(queue) < AHEAD and short)
+
+    free = [position for position, queue in enumerate(queues) if takes(queue)]
+    return min(free, key=lambda position: len(queues[position]), default=None)
 
 
 def _find_unpicklable(work: Work) -> str:
