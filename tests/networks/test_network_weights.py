@@ -53,9 +53,7 @@ def test_other_keys_are_named_on_both_sides(network: networks.Network, tmp_path:
     state = {key.replace("linear", "fc"): value for key, value in network.state_dict().items()}
     torch.save(state, tmp_path / "weights.pt")
     before = network.digest
-    with pytest.raises(
-        ValueError, match=r"lacks linear\.bias, linear\.weight; unexpected names in it: fc\.bias"
-    ):
+    with pytest.raises(ValueError, match=r"lacks linear\.bias, linear\.weight; unexpected names in it: fc\.bias"):
         networks.load_weights(network, tmp_path / "weights.pt")
     assert network.digest == before
 
