@@ -11,6 +11,7 @@ from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.detectors.catalog import create_any
+from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
@@ -265,13 +266,17 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
         raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error
 
 
+def _learns_from_outliers(detector: PostHoc | Detector) -> bool:
+    return detector.supervised if isinstance(detector, PostHoc) else "outliers" in accepted_arguments(detector)
+
+
 def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool, seed: int) -> list[Subject]:
     detectors = [(item, _detector(item)) for item in spec.detectors]
     post_hoc = [(item, detector) for item, detector in detectors if isinstance(detector, PostHoc)]
     if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
-    if spec.validation_outliers and not any(detector.supervised for _, detector in post_hoc):
+    if spec.validation_outliers and not any(_learns_from_outliers(detector) for _, detector in detectors):
         raise ValueError(
             f"validation_outliers: no detector of the study {spec.name} learns from outliers: leave them out"
         )
