@@ -13,7 +13,7 @@ from farout.study.study import from_spec
 
 
 @pytest.fixture(autouse=True)
-def trained() -> type[farout.Detector]:
+def detectors() -> None:
     @farout.register
     class Exposed(farout.Detector):
         """Scores by the mean brightness of the outliers that it has seen, and by its seed."""
@@ -27,7 +27,17 @@ def trained() -> type[farout.Detector]:
         def score(self, images: torch.Tensor) -> torch.Tensor:
             return images.mean((1, 2, 3)) + 1000 * self.seen + 10 * self.seed
 
-    return Exposed
+    @farout.register
+    class Sober(farout.Detector):
+        """Takes neither outliers nor a seed."""
+
+        name = "sober"
+
+        def fit(self, train: farout.ImageSet) -> None:  # type: ignore[override]
+            pass
+
+        def score(self, images: torch.Tensor) -> torch.Tensor:
+            return images.mean((1, 2, 3))
 
 
 def study(**changes: Any) -> StudySpec:
@@ -56,12 +66,22 @@ def test_validation_outliers_reach_a_trained_detector(tmp_path: Path) -> None:
 
 
 def test_outliers_that_no_detector_takes_are_refused() -> None:
-    @farout.register
-    class Sober(farout.Detector):
-        name = "sober"
-
-        def fit(self, train: farout.ImageSet) -> None:  # type: ignore[override]
-            pass
-
     with pytest.raises(ValueError, match="no detector of the study exposed learns from outliers"):
         from_spec(study(detectors=["sober"], validation_outliers={"name": "noise", "limit": 32}))
+
+
+def test_a_detector_whose_fit_takes_a_seed_is_fitted_once_per_seed(tmp_path: Path) -> None:
+    result = farout.run(study(seeds=[3, 5]), tmp_path)
+    assert len(result.outcome.done) == 6  # two fits, two sets each
+    found = scores(tmp_path)
+    sets = {outliers for _, outliers in found}
+    assert found.keys() == {(seed, outliers) for seed in ("3", "5") for outliers in sets}
+    for name in sets:
+        assert found["5", name] - found["3", name] == pytest.approx(20, abs=1e-4)
+    assert sorted(result.table("clean")["seed"].astype(int)) == [3, 5]
+
+
+@pytest.mark.parametrize("changes", [{"detectors": ["sober"]}, {"inliers": {"test": {"name": "toy", "limit": 20}}}])
+def test_a_detector_that_takes_no_seed_is_fitted_for_the_first(changes: dict[str, Any]) -> None:
+    first, second = from_spec(study(seeds=[3, 5], **changes)).trials
+    assert [len(trial.subjects) for trial in (first, second)] == [1, 0]

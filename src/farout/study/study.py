@@ -147,8 +147,8 @@ def from_spec(spec: StudySpec) -> Study:
 def _trial(spec: StudySpec, seed: int) -> Trial:
     """Return the images and subjects of one seed.
 
-    Networks with existing weights and detectors that read images belong to the first seed only, unless other seeds
-    draw other images.
+    Networks with existing weights, and detectors that read images and whose `fit` takes no seed, belong to the first
+    seed only, unless other seeds draw other images.
     """
     splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
@@ -288,7 +288,11 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
         for name, detector in named:
             fit = build_posthoc_fit_cell(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
-    readers = [item for item, detector in detectors if not isinstance(detector, PostHoc)] if new else []
+    readers = [
+        item
+        for item, detector in detectors
+        if isinstance(detector, Detector) and (new or (inliers.train and "seed" in accepted_arguments(detector)))
+    ]
     splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}
     available = {name: source for name, source in splits.items() if source is not None}
     return subjects + [ImageSubject(item.label or item.name, item, available, seed) for item in readers]
