@@ -94,7 +94,7 @@ def test_help_explains_every_option(command: Any) -> None:
     for option, meaning in {
         "--out": "Folder for results.",
         "--budget": "quick: minutes; standard: an hour or two; full: as in the papers.",
-        "--workers": "Worker processes; 0 = none.",
+        "--workers": "Worker processes of one core each; 0 = none.",
         "--device": "Device of the networks: cpu, cuda, cuda:1, …",
         "--plugin": "Python file to import first",
     }.items():

@@ -1,4 +1,7 @@
-"""Computation of tasks in one process: run chunks, and write the records of finished work."""
+"""Computation of tasks in one process: run chunks, and write the records of finished work.
+
+Both use one thread in every process, since the rounding of sums depends on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Performer:
             progress(images)
 
         try:
-            with activity.computing(_only_cell(work)):
+            with torch_threads(1), activity.computing(_only_cell(work)):
                 return self._job(work).run(chunk, report)
         except OSError as error:
             if error.errno in FULL:
@@ -46,10 +49,7 @@ class Performer:
             raise
 
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
-        """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed.
-
-        Uses one thread, since the rounding of sums may depend on the number of threads.
-        """
+        """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed."""
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
         with torch_threads(1), activity.computing(_only_cell(work)):
