@@ -2,6 +2,7 @@
 
 import logging
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import farout
 from farout.plugins import load_plugin
+from farout.progress import Event
 from farout.study.cells import fit_detector
 from farout.study.results import Results
 from farout.study.spec import DataSpec, StudySpec
@@ -231,6 +233,54 @@ def test_what_cannot_be_kept_is_computed_again_with_what_is_missing(plugin, tmp_
     assert again.outcome.reused == 0
     second = scores(tmp_path / "run")
     assert same_model({key: second[key] for key in first})
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(("name", "file"), [("unseeded", "state.safetensors"), ("unkept", "record.json")])
+def test_results_of_a_damaged_fit_do_not_stand_beside_those_of_the_next(plugin, tmp_path, name, file):
+    narrow = study(name).model_copy(update={"outliers": [_noise()]})
+    farout.run(narrow, tmp_path / "run", plugins=(plugin,))
+    first = scores(tmp_path / "run")[name, ""]
+    (cell,) = from_spec(narrow).trials[0].subjects[0].requires
+    damage(tmp_path / "run" / "cells" / cell.id / file)
+    wider = narrow.model_copy(update={"outliers": [*study(name).outliers, _noise()]})
+    again = farout.run(wider, tmp_path / "run", plugins=(plugin,)).outcome
+    assert (len(again.damaged), len(again.done), again.reused) == (1, 4, 0)
+    second = scores(tmp_path / "run")
+    assert same_model({key: second[key] for key in second if key[1] != "noise"})
+    if name == "unseeded":  # its fit draws other numbers each time; the other one is kept by this process
+        assert not np.allclose(first, second[name, ""])
+
+
+def test_results_of_a_damaged_fit_that_gives_the_same_state_again_are_kept(plugin, tmp_path, steps):
+    farout.run(study("global_draws"), tmp_path / "run", plugins=(plugin,))
+    (state,) = (tmp_path / "run").glob("cells/*/state.safetensors")
+    damage(state)
+    again = farout.run(study("global_draws"), tmp_path / "run", plugins=(plugin,)).outcome
+    assert (len(again.damaged), len(again.done), again.reused) == (1, 1, 2)
+
+
+def test_chunks_of_a_damaged_fit_are_not_resumed(plugin, tmp_path):
+    """The run is interrupted after some chunks; then the state that they were scored with is damaged."""
+    seen = []
+
+    def interrupt(event: Event) -> None:
+        seen.append(event)
+        if sum(one.done for one in seen if one.title.startswith("score")) == 128:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        farout.run(study("unseeded"), tmp_path / "run", plugins=(plugin,), progress=interrupt)
+    assert list((tmp_path / "run").glob("partial/*/part-*"))
+    (state,) = (tmp_path / "run").glob("cells/*/state.safetensors")
+    damage(state)
+    farout.run(study("unseeded"), tmp_path / "run", plugins=(plugin,))
+    assert same_model(scores(tmp_path / "run"))
 
 
 def _noise() -> DataSpec:

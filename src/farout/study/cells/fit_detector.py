@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -201,4 +202,4 @@ class DetectorFitJob(SingleJob[DetectorFitCell]):
             f"{self.cell.label}: its fitted state cannot be stored ({reason}); one process fits it again and scores "
             "everything, and all its results are computed again if some are missing"
         )
-        return Record({"kept": False, "why": reason}, {})
+        return Record({"kept": False, "why": reason, "fit": uuid.uuid4().hex}, {})  # equal to no other fit

@@ -17,6 +17,7 @@ from farout.processes import torch_threads
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
+from farout.study.engines.outdated import INPUTS, inputs
 from farout.study.store import Store, StoreError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -90,7 +91,8 @@ class Performer:
         if isinstance(result, str):
             return result
         try:
-            self.store.write(cell.id, {**result.facts, **provenance(cell, seconds)}, result.files)
+            facts = {**result.facts, **provenance(cell, seconds), INPUTS: inputs(cell, self.store)}
+            self.store.write(cell.id, facts, result.files)
         except OSError as error:  # an error of the disk: nothing more can be stored
             raise StoreError(str(error)) from error
         except BaseException as error:  # the user's detector is serialized here, and may raise anything
