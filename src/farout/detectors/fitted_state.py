@@ -89,7 +89,8 @@ def restore(fresh: Detector, state: Mapping[str, NDArray[Any]]) -> Detector:
     """Load the state into a newly built detector, in place, and return it."""
     tree = json.loads(state[TREE].tobytes())
     if "state_dict" in tree:
-        return _load(fresh, tree["state_dict"], state)
+        _load(fresh, tree["state_dict"], state)
+        return fresh
     held = vars(fresh)
     for name in tree["gone"]:
         held.pop(name, None)

@@ -28,6 +28,8 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Reason by cell: the line of the traceback that names the error."""
+    impossible: set[str] = field(default_factory=set)
+    """Failed cells that were not tried, since a cell that they require has failed."""
     damaged: list[str] = field(default_factory=list)
     """Texts on the damaged files of earlier results; these results are computed again."""
 
@@ -77,6 +79,10 @@ def run(
             present = find_present(everything, store)
         outcome.reused = len(present - set(outcome.done))
         compute(missing)
+    failed = [cell for cell in everything if cell.id in outcome.failed]
+    outcome.impossible = {
+        cell.id for cell in failed if any(required.id in outcome.failed for required in closure(cell.requires))
+    }
     return outcome
 
 
