@@ -94,7 +94,7 @@ def test_help_explains_every_option(command: Any) -> None:
     for option, meaning in {
         "--out": "Folder for results.",
         "--budget": "quick: minutes; standard: an hour or two; full: as in the papers.",
-        "--workers": "Worker processes; 0 = none.",
+        "--workers": "Worker processes of one core each; 0 = none.",
         "--device": "Device of the networks: cpu, cuda, cuda:1, …",
         "--plugin": "Python file to import first",
     }.items():
@@ -427,6 +427,20 @@ class Failing(farout.Detector):
     def score(self, images):
         raise RuntimeError("no light in here")
 """
+
+
+def test_the_failure_of_a_fit_is_printed_once(command: Any, study: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FAILING.replace("def score(self, images)", "def fit(self, images)"))
+    inliers = {split: {"name": "toy", "split": split, "limit": 30} for split in ("train", "test")}
+    change(study, detectors=["msp", "failing"], inliers=inliers)
+    answer = command("run", "small.yaml", "--workers", "0", "--plugin", "mine.py")
+    assert answer.code == 1
+    assert ", 3 failed; in runs/small" in answer.out
+    assert answer.err.splitlines()[-3:] == [
+        "failed: failing: RuntimeError: no light in here (mine.py, line 9)",
+        "not computed, since they require what failed: 2 results",
+        "the tracebacks are in the report (farout report runs/small); the same command tries again",
+    ]
 
 
 def test_a_run_with_failures_ends_with_1(command: Any, study: Path, tmp_path: Path) -> None:

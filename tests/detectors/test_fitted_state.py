@@ -1,5 +1,7 @@
 """Fitted state of detectors: what is kept, what cannot be, and that a restored detector scores alike."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import torch
@@ -70,6 +72,40 @@ class WithStateDict(farout.Detector):
         self.net.load_state_dict(state)
 
 
+class Arrays(farout.Detector):
+    """Holds arrays of unusual layouts and types, and a module that fit() puts into eval mode."""
+
+    def __init__(self) -> None:
+        self.net = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(0.5))
+
+    def fit(self, images: object) -> None:
+        self.net.eval()
+        self.reversed = np.arange(6.0)[::-1]
+        self.transposed = torch.arange(6.0).reshape(2, 3).T
+        self.big_endian = np.array([1.5, 2.5], ">f4")
+        self.names = np.array([["cat", "dog\u2028"], ["", "bird"]])
+        self.nothing = np.empty((0, 2), "<U3")
+        self.scalars = np.float32(0.1), np.float64(0.1), np.int64(7)
+        self.parameter = nn.Parameter(torch.ones(3))
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        return self.net(images).mean((2, 3)) @ self.parameter + float(self.reversed[0])
+
+
+def test_values_come_back_with_their_types() -> None:
+    detector = fitted(Arrays)
+    again = vars(restore(Arrays(), capture(detector, Arrays, IMAGES)))
+    for name, value in vars(detector).items():
+        assert type(again[name]) is type(value), name
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(again[name], value)
+            assert (again[name].dtype, again[name].shape) == (value.dtype.newbyteorder("="), value.shape)
+    assert [type(one) for one in again["scalars"]] == [np.float32, np.float64, np.int64]
+    assert again["scalars"] == detector.scalars
+    assert torch.equal(again["transposed"], detector.transposed)
+    assert not any(part.training for part in again["net"].modules())
+
+
 def test_a_state_dict_comes_first() -> None:
     detector = fitted(WithStateDict)
     again = restore(WithStateDict(), capture(detector, WithStateDict, IMAGES))
@@ -83,6 +119,37 @@ class MadeByFit(WithStateDict):
 class HoldsAnObject(Plain):
     def fit(self, images: object) -> None:
         self.model = iter([])
+
+
+class HoldsADefault(Plain):
+    def fit(self, images: object) -> None:
+        self.counts = defaultdict(float, a=1.0)
+
+
+class HoldsComplexNumbers(Plain):
+    def fit(self, images: object) -> None:
+        self.spectrum = np.ones(2, complex)
+
+
+class RegistersABuffer(Plain):
+    def fit(self, images: object) -> None:
+        self.net.register_buffer("center", torch.ones(3))  # repr() does not show buffers
+
+
+class ModuleThatGrows(farout.Detector, nn.Module):
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+
+    def fit(self, images: object) -> None:
+        self.head = nn.Linear(48, 1)
+
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        return self.head(images.flatten(1))[:, 0]
+
+
+class NeedsMoreImages(Plain):
+    def score(self, images: torch.Tensor) -> torch.Tensor:
+        raise ValueError(f"need at least 16 images, got {len(images)}")
 
 
 HIDDEN: list[float] = []
@@ -105,6 +172,11 @@ class HoldsOutside(farout.Detector):
     [
         (MadeByFit, "attribute net is a module that fit\\(\\) creates"),
         (HoldsAnObject, "attribute model is a list_iterator"),
+        (HoldsADefault, "attribute counts is a defaultdict"),
+        (HoldsComplexNumbers, "attribute spectrum is an array of complex128"),
+        (RegistersABuffer, "raised RuntimeError: Error.* in loading state_dict for Sequential"),
+        (ModuleThatGrows, "raised RuntimeError: Error.* in loading state_dict for ModuleThatGrows"),
+        (NeedsMoreImages, "raised ValueError: need at least 16 images, got 8"),
         (HoldsOutside, "holds state outside its attributes"),
     ],
 )

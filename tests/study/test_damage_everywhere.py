@@ -16,11 +16,11 @@ from farout.files import files_in
 from farout.progress import Event
 from farout.protocols import plan
 from farout.study.cells.attack import AttackCell
-from farout.study.cells.cell import Cell
+from farout.study.cells.cell import Cell, closure
+from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import SearchCell
 from farout.study.cells.train import TrainCell
 from farout.study.engines import run as engine
-from farout.study.engines.run import closure
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
@@ -91,6 +91,17 @@ def test_every_file_of_a_finished_run(run: Path, cells: list[Cell]) -> None:
         assert (len(outcome.done), outcome.failed) == (1, {}), name
         assert contents(run) == before, name
     assert engine.run(cells, store).damaged == []
+
+
+def test_a_damaged_network_is_trained_again_before_missing_scores_are_computed(run: Path, cells: list[Cell]) -> None:
+    """The fits between them are kept, since the network has the same weights again."""
+    before = contents(run)
+    scores = next(cell for cell in cells if isinstance(cell, ScoreCell))
+    shutil.rmtree(run / "cells" / scores.id)
+    flip(next((run / "cells").glob("*/weights.safetensors")))
+    outcome = engine.run(cells, Store(run))
+    assert (len(outcome.done), outcome.failed) == (2, {})
+    assert contents(run) == before
 
 
 def contents_differ(run: Path, name: str, before: dict[str, bytes | str]) -> bool:

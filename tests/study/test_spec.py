@@ -309,7 +309,7 @@ def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
     Left out: scale on the transformer, and OpenOOD's vim on the six networks with fewer than 256 features.
     """
     from farout.protocols import plan
-    from farout.study.engines.run import closure
+    from farout.study.cells.cell import closure
     from farout.study.study import from_spec
 
     (path,) = [path for path in SHIPPED if path.stem == f"shapes_chars_{name}"]

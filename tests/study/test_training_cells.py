@@ -19,11 +19,11 @@ import yaml
 
 import farout
 from farout.protocols import plan
-from farout.study.cells.cell import Chunk
+from farout.study.cells.cell import Chunk, closure
 from farout.study.cells.train import TrainCell, TrainWork
 from farout.study.engines import local
 from farout.study.engines.executor import Context, Task
-from farout.study.engines.run import closure, group_works
+from farout.study.engines.run import group_works
 from farout.study.engines.worker import Order
 from farout.study.sources.images import LiveImages
 from farout.study.spec import NetworkSpec, StudySpec

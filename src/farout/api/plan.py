@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farout.protocols import cuts, plan
-from farout.study.cells.cell import Cell, Entry
-from farout.study.engines.run import closure, group_works
+from farout.study.cells.cell import Cell, Entry, closure
+from farout.study.engines.run import group_works
 from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store

@@ -90,8 +90,9 @@ def run(
     """Compute the missing results of a study into a folder, and return them.
 
     study: path of a study file, its content, or a `Study`. out: the folder; None = a temporary one.
-    engine: name of the executor, see `farout list engines`. workers: number of worker processes; 0 with the local
-        engine: everything runs in this process. With workers, scripts need the usual `if __name__ == "__main__":`.
+    engine: name of the executor, see `farout list engines`.
+    workers: number of worker processes of one core each; 0 with the local engine: everything runs in this process, on
+        one core. With workers, scripts need the usual `if __name__ == "__main__":`.
     timeout: seconds that a detector may take for one chunk of images; None = no limit.
     """
     for plugin in plugins:

@@ -27,7 +27,9 @@ Plugins = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
-Workers = Annotated[int | None, typer.Option(min=0, help="Worker processes; 0 = none.", show_default="one per core")]
+Workers = Annotated[
+    int | None, typer.Option(min=0, help="Worker processes of one core each; 0 = none.", show_default="one per core")
+]
 Engine = Annotated[str, typer.Option(help="What computes: see `farout list engines`.")]
 Timeout = Annotated[
     float | None,

@@ -157,8 +157,10 @@ def _run(
     typer.echo(f"\n{counts}; in {folder}")
     for why in shortened(outcome.damaged):
         typer.echo(f"computed again: {why}")
-    for why in dict.fromkeys(outcome.failed.values()):
+    for why in dict.fromkeys(why for cell, why in outcome.failed.items() if cell not in outcome.impossible):
         typer.echo(f"failed: {why}", err=True)
+    if outcome.impossible:
+        typer.echo(f"not computed, since they require what failed: {len(outcome.impossible)} results", err=True)
     if outcome.failed:
         typer.echo(f"the tracebacks are in the report (farout report {folder}); the same command tries again", err=True)
         raise typer.Exit(1)

@@ -21,11 +21,16 @@ from torch import Tensor, nn
 from farout.core import Detector, ImageSet
 from farout.identity import same
 from farout.scores import as_scores
+from farout.tensors import CHUNK
 
 TREE = "tree"
 """Name of the array that holds the structure of the state, as JSON."""
-CHECK_IMAGES = 8
-"""Number of images on which a restored detector must give the same scores as the fitted one."""
+CHECK_IMAGES = CHUNK
+"""Number of images on which a restored detector must give the same scores as the fitted one: a batch as in a study."""
+DTYPES = {*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool"} | {
+    f"float{bits}" for bits in (16, 32, 64)
+}
+"""Types of the arrays that can be stored."""
 State = dict[str, NDArray[Any]]
 
 
@@ -48,10 +53,21 @@ def accepted_arguments(detector: Detector) -> tuple[str, ...]:
 def capture(fitted: Detector, build: Callable[[], Detector], images: Tensor | None) -> State:
     """Return the state of a fitted detector; raise `NotSerializable` if it cannot be restored from that state.
 
-    images: a few images or None; the restored detector must give them the same scores.
+    images: a batch of images or None; the restored detector must give them the same scores.
     """
-    fresh, arrays = build(), State()
-    tree = _Encoder(arrays).attributes(fitted, fresh)
+    try:
+        return _capture(fitted, build, images)
+    except NotSerializable:
+        raise
+    except Exception as error:  # code of the user runs here, and its objects may be of any kind
+        raise NotSerializable(
+            f"storing and restoring it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from error
+
+
+def _capture(fitted: Detector, build: Callable[[], Detector], images: Tensor | None) -> State:
+    arrays = State()
+    tree = _Encoder(arrays).attributes(fitted, build())
     arrays[TREE] = np.frombuffer(json.dumps(tree).encode(), np.uint8)
     restored = restore(build(), arrays)
     if images is None:
@@ -73,7 +89,7 @@ def restore(fresh: Detector, state: Mapping[str, NDArray[Any]]) -> Detector:
     """Load the state into a newly built detector, in place, and return it."""
     tree = json.loads(state[TREE].tobytes())
     if "state_dict" in tree:
-        fresh.load_state_dict(_decode(tree["state_dict"], state, None))  # type: ignore[attr-defined]
+        _load(fresh, tree["state_dict"], state)
         return fresh
     held = vars(fresh)
     for name in tree["gone"]:
@@ -91,38 +107,38 @@ class _Encoder:
 
     def attributes(self, fitted: Detector, fresh: Detector) -> Any:
         if hasattr(fitted, "state_dict") and hasattr(fitted, "load_state_dict"):
-            return {"state_dict": self.node(dict(fitted.state_dict()), None, "state_dict()")}
+            return {"state_dict": self.loadable(fitted, "state_dict()")}
         initial, now = vars(fresh), vars(fitted)
-        changed = {name: value for name, value in now.items() if name not in initial or not same(value, initial[name])}
+        changed = {name: value for name, value in now.items() if name not in initial or _differ(value, initial[name])}
         nodes = {name: self.node(value, initial.get(name), f"attribute {name}") for name, value in changed.items()}
         return {"attributes": nodes, "gone": [name for name in initial if name not in now]}
 
     def node(self, value: Any, initial: Any, where: str) -> Any:
-        """Return the JSON of a value; its arrays go into the table."""
-        match value:
-            case None | bool() | int() | str():
-                return {"plain": value}
-            case float():
-                return {"plain": value} if math.isfinite(value) else {"float": repr(value)}
-            case nn.Module():
-                return {"module": self.module(value, initial, where)}
-            case Tensor():
-                return {"tensor": self.put(value, where)}
-            case np.ndarray() | np.generic():
-                return {"array": self.put(torch.as_tensor(np.asarray(value)), where)}
-            case dict() if all(isinstance(key, str | int) for key in value):
-                pairs = [[key, self.node(item, None, f"{where}[{key!r}]")] for key, item in value.items()]
-                return {"dict": pairs}
-            case list() | tuple() if type(value) in (list, tuple):
-                items = [self.node(item, None, f"{where}[{place}]") for place, item in enumerate(value)]
-                return {"tuple" if isinstance(value, tuple) else "list": items}
-        raise NotSerializable(f"{where} is a {type(value).__qualname__}")
+        """Return the JSON of a value; its arrays go into the table. What is restored has the same type."""
+        if isinstance(value, nn.Module):
+            return {"module": self.module(value, initial, where)}
+        kind = type(value)
+        if kind in (type(None), bool, int, str) or (kind is float and math.isfinite(value)):
+            return {"plain": value}
+        if kind is float:
+            return {"float": repr(value)}
+        if kind in (Tensor, nn.Parameter):
+            return {"tensor" if kind is Tensor else "parameter": self.put(value.detach().cpu().numpy(), where)}
+        if kind is np.ndarray and value.dtype.kind == "U":
+            return {"texts": [value.dtype.str, value.shape, value.ravel().tolist()]}
+        if kind is np.ndarray or isinstance(value, np.generic):
+            return {"array" if kind is np.ndarray else "scalar": self.put(np.asarray(value), where)}
+        if kind is dict and all(type(key) in (str, int) for key in value):
+            return {"dict": [[key, self.node(item, None, f"{where}[{key!r}]")] for key, item in value.items()]}
+        if kind in (list, tuple):
+            return {kind.__name__: [self.node(item, None, f"{where}[{place}]") for place, item in enumerate(value)]}
+        raise NotSerializable(f"{where} is a {kind.__qualname__}")
 
-    def put(self, tensor: Tensor, where: str) -> str:
-        if tensor.layout != torch.strided or tensor.dtype == torch.bfloat16:
-            raise NotSerializable(f"{where} is a tensor of {tensor.dtype} ({tensor.layout})")
+    def put(self, array: NDArray[Any], where: str) -> str:
+        if array.dtype.name not in DTYPES:
+            raise NotSerializable(f"{where} is an array of {array.dtype}")
         key = str(len(self.arrays))
-        self.arrays[key] = tensor.detach().cpu().contiguous().numpy()
+        self.arrays[key] = np.array(array, array.dtype.newbyteorder("="), order="C")
         return key
 
     def module(self, module: nn.Module, initial: Any, where: str) -> Any:
@@ -131,7 +147,29 @@ class _Encoder:
             raise NotSerializable(
                 f"{where} is a module that fit() creates; create it in __init__, or define state_dict()"
             )
-        return self.node(dict(module.state_dict()), None, where)
+        return self.loadable(module, where)
+
+    def loadable(self, held: Any, where: str) -> Any:
+        """Encode an object with a `state_dict`; if it is a module, also which parts are in training mode."""
+        return [self.node(dict(held.state_dict()), None, where), _modes(held)]
+
+
+def _differ(value: Any, initial: Any) -> bool:
+    return not same(value, initial) or _modes(value) != _modes(initial)
+
+
+def _modes(value: Any) -> list[bool]:
+    """Return which parts of a module are in training mode; an empty list for other values."""
+    return [part.training for part in value.modules()] if isinstance(value, nn.Module) else []
+
+
+def _load(fresh: Any, content: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Load what `_Encoder.loadable` encoded into an object, in place, and return it."""
+    node, modes = content
+    fresh.load_state_dict(_decode(node, arrays, None))
+    for part, training in zip(fresh.modules() if modes else (), modes, strict=True):
+        part.training = training
+    return fresh
 
 
 def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], initial: Any) -> Any:
@@ -141,11 +179,17 @@ def _decode(node: Any, arrays: Mapping[str, NDArray[Any]], initial: Any) -> Any:
             return float(content)
         case "tensor":
             return torch.from_numpy(np.array(arrays[content]))
+        case "parameter":
+            return nn.Parameter(torch.from_numpy(np.array(arrays[content])))
         case "array":
             return np.array(arrays[content])
+        case "scalar":
+            return arrays[content][()]
+        case "texts":
+            dtype, shape, texts = content
+            return np.array(texts, dtype).reshape(shape)
         case "module":
-            initial.load_state_dict(_decode(content, arrays, None))
-            return initial
+            return _load(initial, content, arrays)
         case "dict":
             return {key: _decode(item, arrays, None) for key, item in content}
         case "list":

@@ -35,6 +35,7 @@ from farout.files import (
     remove_tree,
     temporary_path,
 )  # fmt: skip
+from farout.identity import digest
 from farout.study.records import (
     RECORD,
     Damaged,
@@ -139,6 +140,15 @@ class Store:
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
         return verify_record(self.path(cell), self.root)
+
+    def content(self, cell: str) -> str:
+        """Return a hash of the content of a record: of its files, or of its facts if it has none."""
+        facts = self.facts(cell)
+        return digest(facts["files"] or facts)
+
+    def remove_result(self, cell: str) -> None:
+        """Remove a record."""
+        remove_tree(self.path(cell), self.root)
 
     def file(self, cell: str, name: str) -> Path:
         """Return the path of a verified file of a record. Raise FileNotFoundError if the record has no such file."""

@@ -11,6 +11,7 @@ from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.detectors.catalog import create_any
+from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
@@ -146,8 +147,8 @@ def from_spec(spec: StudySpec) -> Study:
 def _trial(spec: StudySpec, seed: int) -> Trial:
     """Return the images and subjects of one seed.
 
-    Networks with existing weights and detectors that read images belong to the first seed only, unless other seeds
-    draw other images.
+    Networks with existing weights, and detectors that read images and whose `fit` takes no seed, belong to the first
+    seed only, unless other seeds draw other images.
     """
     splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
@@ -265,13 +266,17 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
         raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error
 
 
+def _learns_from_outliers(detector: PostHoc | Detector) -> bool:
+    return detector.supervised if isinstance(detector, PostHoc) else "outliers" in accepted_arguments(detector)
+
+
 def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool, seed: int) -> list[Subject]:
     detectors = [(item, _detector(item)) for item in spec.detectors]
     post_hoc = [(item, detector) for item, detector in detectors if isinstance(detector, PostHoc)]
     if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
-    if spec.validation_outliers and not any(detector.supervised for _, detector in post_hoc):
+    if spec.validation_outliers and not any(_learns_from_outliers(detector) for _, detector in detectors):
         raise ValueError(
             f"validation_outliers: no detector of the study {spec.name} learns from outliers: leave them out"
         )
@@ -283,7 +288,11 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
         for name, detector in named:
             fit = build_posthoc_fit_cell(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
-    readers = [item for item, detector in detectors if not isinstance(detector, PostHoc)] if new else []
+    readers = [
+        item
+        for item, detector in detectors
+        if isinstance(detector, Detector) and (new or (inliers.train and "seed" in accepted_arguments(detector)))
+    ]
     splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}
     available = {name: source for name, source in splits.items() if source is not None}
     return subjects + [ImageSubject(item.label or item.name, item, available, seed) for item in readers]

@@ -63,6 +63,21 @@ class Cell(ABC):
 C = TypeVar("C", bound=Cell)
 
 
+def closure(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells and all cells they require, each once and after those that it requires."""
+    ordered: dict[str, Cell] = {}
+
+    def visit(cell: Cell) -> None:
+        if cell.id not in ordered:
+            for required in cell.requires:
+                visit(required)
+            ordered.setdefault(cell.id, cell)
+
+    for cell in cells:
+        visit(cell)
+    return list(ordered.values())
+
+
 class Entry(NamedTuple):
     """One cell of a plan, with the tags by which its protocol finds it."""
 
@@ -140,10 +155,10 @@ class Work(ABC):
         group: str = self.cells[0].group
         return group
 
-    @property
+    @cached_property
     def requires(self) -> tuple[Cell, ...]:
-        """Cells that this work is computed from."""
-        return tuple({required.id: required for cell in self.cells for required in cell.requires}.values())
+        """All cells that this work is computed from, also indirectly."""
+        return tuple(closure([required for cell in self.cells for required in cell.requires]))
 
     @property
     @abstractmethod

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import random
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,12 +19,15 @@ from farout.core import Detector
 from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import CHECK_IMAGES, NotSerializable, accepted_arguments, capture, fit, restore
 from farout.identity import Json, describe
+from farout.networks.base import seeded
+from farout.rng import seed_of
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.train import TrainingProgress
 from farout.study.sources.images import ImageSource
 from farout.study.spec import DetectorSpec
 from farout.study.store import Store, array_file
 from farout.training import resumable
+from farout.training.loop import VERSION
 
 STATE = "state.safetensors"
 WHY = "why"
@@ -44,7 +50,8 @@ class DetectorFitCell(Cell):
     @cached_property
     def identity(self) -> Any:
         images = {name: source.about.fingerprint for name, source in self.splits}
-        return {"kind": "detector", "version": 1, "detector": self.own, "images": images, "seed": self.seed}
+        version = [VERSION, 2]  # 2: created and fitted with seeded global generators
+        return {"kind": "detector", "version": version, "detector": self.own, "images": images, "seed": self.seed}
 
     @property
     def requires(self) -> tuple[Cell, ...]:
@@ -61,19 +68,27 @@ class DetectorFitCell(Cell):
     def work(self, cells: Sequence[Any]) -> Work:
         return DetectorFitWork(tuple(cells))
 
-    def make(self) -> Detector:
-        """Return the unfitted detector."""
-        detector = create_any(self.spec.name, **self.spec.params)
+    def make(self, seed: int | None = None) -> Detector:
+        """Return a new unfitted detector. Without a seed, it draws other numbers than the one that `fit` creates, so
+        that all that is drawn counts as state."""
+        with global_seed(seed_of(self.seed or 0, "restore") if seed is None else seed):
+            detector = create_any(self.spec.name, **self.spec.params)
         assert isinstance(detector, Detector)
         return detector
 
     def fit(self, store: Store) -> tuple[Detector, Tensor | None]:
-        """Return a fitted detector and a few training images; an unfitted one and None without training images."""
-        detector, images = self.make(), {name: source.open(store) for name, source in self.splits}
+        """Return a fitted detector and a few training images; an unfitted one and None without training images.
+
+        The global generators are seeded, so that a detector that uses them is the same in any process, and a training
+        interrupted in another process resumes.
+        """
+        seed = self.seed or 0
+        detector, images = self.make(seed), {name: source.open(store) for name, source in self.splits}
         train = images.pop("train", None)
         if train is None:
             return detector, None
-        fit(detector, train, **images, **({} if self.seed is None else {"seed": self.seed}))
+        with global_seed(seed):
+            fit(detector, train, **images, **({} if self.seed is None else {"seed": self.seed}))
         return detector, train.batch(np.arange(min(CHECK_IMAGES, len(train))))
 
     def kept(self, store: Store) -> bool:
@@ -85,6 +100,20 @@ class DetectorFitCell(Cell):
         if self.kept(store):
             return restore(self.make(), store.arrays(self.id, STATE))
         return self.fit(store)[0]
+
+
+@contextmanager
+def global_seed(seed: int) -> Iterator[None]:
+    """Seed the global generators of Python, numpy and torch within the block, and restore their states afterwards."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        with seeded(seed):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
 
 
 def build_fit_cell(
@@ -173,4 +202,4 @@ class DetectorFitJob(SingleJob[DetectorFitCell]):
             f"{self.cell.label}: its fitted state cannot be stored ({reason}); one process fits it again and scores "
             "everything, and all its results are computed again if some are missing"
         )
-        return Record({"kept": False, "why": reason}, {})
+        return Record({"kept": False, "why": reason, "fit": uuid.uuid4().hex}, {})  # equal to no other fit

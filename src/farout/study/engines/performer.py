@@ -1,4 +1,7 @@
-"""Computation of tasks in one process: run chunks, and write the records of finished work."""
+"""Computation of tasks in one process: run chunks, and write the records of finished work.
+
+Both use one thread in every process, since the rounding of sums depends on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from farout.processes import torch_threads
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
+from farout.study.engines.outdated import INPUTS, inputs
 from farout.study.store import Store, StoreError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -36,7 +40,7 @@ class Performer:
             progress(images)
 
         try:
-            with activity.computing(_only_cell(work)):
+            with torch_threads(1), activity.computing(_only_cell(work)):
                 return self._job(work).run(chunk, report)
         except OSError as error:
             if error.errno in FULL:
@@ -46,10 +50,7 @@ class Performer:
             raise
 
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
-        """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed.
-
-        Uses one thread, since the rounding of sums may depend on the number of threads.
-        """
+        """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed."""
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
         with torch_threads(1), activity.computing(_only_cell(work)):
@@ -90,7 +91,8 @@ class Performer:
         if isinstance(result, str):
             return result
         try:
-            self.store.write(cell.id, {**result.facts, **provenance(cell, seconds)}, result.files)
+            facts = {**result.facts, **provenance(cell, seconds), INPUTS: inputs(cell, self.store)}
+            self.store.write(cell.id, facts, result.files)
         except OSError as error:  # an error of the disk: nothing more can be stored
             raise StoreError(str(error)) from error
         except BaseException as error:  # the user's detector is serialized here, and may raise anything

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from pkgutil import iter_modules
@@ -14,10 +13,11 @@ from farout import interrupts
 from farout.files import files_in
 from farout.progress import Listener, current
 from farout.study import engines
-from farout.study.cells.cell import Cell, Work
+from farout.study.cells.cell import Cell, Work, closure
 from farout.study.engines import activity
 from farout.study.engines.executor import ENGINES, Context
 from farout.study.engines.inline import InlineExecutor
+from farout.study.engines.outdated import find_present, find_unsaved, remove_outdated, select_first
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store
 from farout.tensors import as_device
@@ -34,6 +34,8 @@ class Outcome:
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     """Reason by cell: the line of the traceback that names the error."""
+    impossible: set[str] = field(default_factory=set)
+    """Failed cells that were not tried, since a cell that they require has failed."""
     damaged: list[str] = field(default_factory=list)
     """Texts on the damaged files of earlier results; these results are computed again."""
 
@@ -58,55 +60,36 @@ def run(
     The caller must hold the store's lock.
     """
     everything = closure(cells)
-    present = {cell.id for cell in everything if store.has(cell.id)}
-    present -= _outdated_by_refit(everything, present, store)
-    outcome = Outcome(reused=len(present), damaged=[why for cell in everything if (why := store.damaged(cell.id))])
-    suspects = _read_crash_notes(store)
-    works = group_works([cell for cell in everything if cell.id not in present])
-    works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # suspects of a crash come last
-    target, notes = as_device(device), store.running()
-    scheduler = Scheduler(works, store, target, progress or current(), present)
-    outcome.failed, outcome.done = scheduler.failures, scheduler.done
-    with ExitStack() as stack:
-        stack.enter_context(interrupts.listening())
-        stack.enter_context(activity.recording(notes / f"run-{os.getpid()}"))
+    outcome = Outcome(damaged=[why for cell in everything if (why := store.damaged(cell.id))])
+    present = find_present(everything, store)
+    present -= find_unsaved(everything, present, store)
+    suspects, target, notes = _read_crash_notes(store), as_device(device), store.running()
+
+    def compute(missing: Sequence[Cell]) -> None:
+        works = group_works(missing)
+        works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # suspects of a crash: last
+        scheduler = Scheduler(works, store, target, progress or current(), present)
+        scheduler.failures, scheduler.done = outcome.failed, outcome.done
         context = Context(scheduler, store, target, notes, workers, plugins, timeout)
         inline = InlineExecutor(context)
         selected = ENGINES[engine](context) if any(work.portable for work in works) else inline
         scheduler.run(inline, selected if selected.slots > 0 else inline)
+
+    with interrupts.listening(), activity.recording(notes / f"run-{os.getpid()}"):
+        while True:
+            remove_outdated(everything, present, store)
+            missing = [cell for cell in everything if cell.id not in present and cell.id not in outcome.failed]
+            if not (first := select_first(missing, everything, present)):
+                break
+            compute(first)
+            present = find_present(everything, store)
+        outcome.reused = len(present - set(outcome.done))
+        compute(missing)
+    failed = [cell for cell in everything if cell.id in outcome.failed]
+    outcome.impossible = {
+        cell.id for cell in failed if any(required.id in outcome.failed for required in closure(cell.requires))
+    }
     return outcome
-
-
-def _outdated_by_refit(cells: Sequence[Cell], present: set[str], store: Store) -> set[str]:
-    """Return the present results of detectors that must be fitted again.
-
-    If the fitted state of a detector cannot be stored and some of its results are missing, these would come from
-    another fit than the present ones; so all of them are computed again.
-    """
-    unsaved = {cell.id for cell in cells if cell.id in present and store.facts(cell.id).get("kept") is False}
-    dependents: dict[str, set[str]] = {fit: set() for fit in unsaved}
-    for cell in cells:
-        for required in closure(cell.requires):
-            if required.id in unsaved:
-                dependents[required.id].add(cell.id)
-                if cell.id not in present:
-                    store.forget(cell.group)  # chunks of an earlier fit
-    return {cell for fit, results in dependents.items() if results - present for cell in (fit, *results)}
-
-
-def closure(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells and all cells they require, each once and after those that it requires."""
-    ordered: dict[str, Cell] = {}
-
-    def visit(cell: Cell) -> None:
-        if cell.id not in ordered:
-            for required in cell.requires:
-                visit(required)
-            ordered.setdefault(cell.id, cell)
-
-    for cell in cells:
-        visit(cell)
-    return list(ordered.values())
 
 
 def group_works(cells: Sequence[Cell]) -> list[Work]:

@@ -11,7 +11,7 @@ import torch
 
 from farout.interrupts import requested
 from farout.progress import Event, Listener
-from farout.study.cells.cell import Arrays, Cell, Work
+from farout.study.cells.cell import Arrays, Cell, Work, closure
 from farout.study.cells.errors import error_line, format_traceback
 from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
@@ -182,7 +182,7 @@ class Scheduler:
 
     def _obstacle(self, cell: Cell) -> str | None:
         """Return why a cell cannot be computed: a required cell has failed, or its detector is blamed; else None."""
-        for required in cell.requires:
+        for required in reversed(closure(cell.requires)):  # the nearest first
             if required.id in self.failures:
                 return f"{required.title} failed: {self.failures[required.id].removeprefix(f'{cell.suspect}: ')}"
         return self.blamed.get(cell.suspect)
