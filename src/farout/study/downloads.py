@@ -8,7 +8,7 @@ from farout.data.download import NotDownloaded, cache_folder, offline
 from farout.networks.timm_bridge import expect_weights
 from farout.study.cuts import cut_to_budget
 from farout.study.sources.images import NamedImages
-from farout.study.spec import StudySpec
+from farout.study.spec import DataSpec, StudySpec
 
 
 def missing_downloads(spec: StudySpec) -> NotDownloaded:
@@ -17,9 +17,10 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
     inliers = spec.inliers
     named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
     with offline() as absent:
-        for data in filter(None, named):
+        for data in named:
             with suppress(NotDownloaded):
-                NamedImages(data).preview()
+                if isinstance(data, DataSpec):
+                    NamedImages(data).preview()
         for part in (part for network in spec.networks for part in network.parts):
             if part.pretrained:
                 with suppress(NotDownloaded):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
@@ -17,6 +18,7 @@ from farout.registry import UnknownName
 from farout.study.budget import SHARED
 from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
+from farout.study.generated import generated_cuts, generated_from
 from farout.study.networks import depends_on_seed, network_from
 from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
 from farout.study.sources.networks import NetworkSource, forget_loaded
@@ -24,6 +26,7 @@ from farout.study.spec import (
     Budget,
     DataSpec,
     DetectorSpec,
+    GeneratedSpec,
     InliersSpec,
     ProtocolSpec,
     StudySpec,
@@ -32,6 +35,10 @@ from farout.study.spec import (
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
+
+ImagesSpec = DataSpec | GeneratedSpec
+"""Entry of an image set in a study file."""
+S = TypeVar("S", bound=ImagesSpec)
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ def from_spec(spec: StudySpec) -> Study:
         spec.protocols,
         spec.budget,
         spec.model_dump(mode="json"),
-        [*cuts, *drop_unsuited_detectors(trials)],
+        [*cuts, *_generated_cuts(cut, trials[0]), *drop_unsuited_detectors(trials)],
     )
     study.check()
     return study
@@ -149,9 +156,12 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
     inliers = inliers_from(named, spec.budget)
     if spec.validation_outliers:
-        learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
+        learned = MatchedImages(
+            images_from(seeded(spec.validation_outliers, seed), inliers, spec.budget), inliers.test.about.shape
+        )
         inliers = replace(inliers, outliers=subset(learned, SHARED[spec.budget].val_images))
-    outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
+    named_outliers = [seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)]
+    outliers = outliers_from(named_outliers, inliers, spec.budget)
     new = seed == spec.seeds[0] or named != spec.inliers
     networks = [
         network_from(item, inliers, spec.budget, seed) for item in spec.networks if new or depends_on_seed(item)
@@ -159,9 +169,19 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new, seed))
 
 
-def seeded(data: DataSpec, seed: int) -> DataSpec:
+def _generated_cuts(spec: StudySpec, trial: Trial) -> list[str]:
+    """Return what the budget leaves out of the generated sets."""
+    generated = [(item, trial.outliers[item.title]) for item in spec.outliers if isinstance(item, GeneratedSpec)]
+    return [line for item, source in generated for line in generated_cuts(item, source, spec.budget)]
+
+
+def seeded(data: S, seed: int) -> S:
     """Return the set with this seed, if sets of that name take a seed and the study sets none."""
-    if data.name not in DATASETS or "seed" not in inspect.signature(DATASETS[data.name]).parameters:
+    if (
+        isinstance(data, GeneratedSpec)
+        or data.name not in DATASETS
+        or "seed" not in inspect.signature(DATASETS[data.name]).parameters
+    ):
         return data
     return data.model_copy(update={"options": {"seed": seed, **data.options}})
 
@@ -173,16 +193,27 @@ def own_outliers(test: DataSpec) -> list[DataSpec]:
     return [DataSpec(name=test.name, split=split, options=test.options) for split in outlier_splits(test.name)]
 
 
-def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
+def outliers_from(specs: Sequence[ImagesSpec], inliers: Inliers, budget: Budget) -> dict[str, ImageSource]:
     """Return the outlier sets by label. Raise for duplicate labels."""
     sources: dict[str, ImageSource] = {}
     for spec in specs:
-        name = Path(spec.name).name.removesuffix(".npz")
-        label = spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
+        label = _label(spec)
         if label in sources:
             raise ValueError(f"two outlier sets are called {label!r}; give each a label: {{name: …, label: another}}")
-        sources[label] = NamedImages(spec)
+        sources[label] = images_from(spec, inliers, budget)
     return sources
+
+
+def _label(spec: ImagesSpec) -> str:
+    if isinstance(spec, GeneratedSpec):
+        return spec.title
+    name = Path(spec.name).name.removesuffix(".npz")
+    return spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
+
+
+def images_from(spec: ImagesSpec, inliers: Inliers, budget: Budget) -> ImageSource:
+    """Return the source of an image set that a study names: images that exist, or that the study generates."""
+    return generated_from(spec, inliers, budget) if isinstance(spec, GeneratedSpec) else NamedImages(spec)
 
 
 def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
