@@ -131,7 +131,7 @@ def test_the_generator_is_checked() -> None:
     assert Latent(generator=Generator(), dim=6).suited((3, 4, 4)).dim == 6
     with pytest.raises(ValueError, match=r"makes images of shape \(1, 4, 4\), expected \(3, 4, 4\)"):
         Latent(generator=Generator(1), dim=6).suited((3, 4, 4))
-    with pytest.raises(FileNotFoundError, match="no generator at gan.pt"):
+    with pytest.raises(FileNotFoundError, match=r"no generator at gan\.pt"):
         create("latent", generator="gan.pt")
     with pytest.raises(ValueError, match="dim must be a whole number of at least 2, got 1"):
         Latent(generator=Generator(), dim=1)

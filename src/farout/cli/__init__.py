@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, sets, studies
+from farout.cli import attacks, generated, sets, studies
 from farout.cli import listing as looking
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
@@ -44,7 +44,7 @@ def _options(
 app.command("list")(looking.list_)
 for verb in (
     looking.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
-    studies.demo,
+    generated.generate,     studies.demo,
 ):  # fmt: skip
     app.command()(verb)
 

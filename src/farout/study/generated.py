@@ -125,7 +125,7 @@ def _shifted(spec: ShiftedSpec, inliers: Inliers, budget: Budget) -> GenerateCel
             f"{spec.title}: the images of {images.about.name} have the shape {images.about.shape}, and the generator "
             f"makes {inliers.test.about.shape}, as the inliers have"
         )
-    images = images if budget == "full" else FirstImages(images, LIMITS[budget].images)
+    images = FirstImages(images, spec.count or LIMITS[budget].images)
     return TranslateCell(spec.title, generator, images, spec.seed)
 
 

@@ -12,10 +12,11 @@ from farout.study.spec.generated import (
 )
 from farout.study.spec.networks import AnyNetwork, EnsembleSpec, NetworkSpec, TrainSpec
 from farout.study.spec.parts import BUDGETS, SPLIT, Budget, suggest_plugin
-from farout.study.spec.study import AnyImages, DetectorSpec, ProtocolSpec, StudySpec
+from farout.study.spec.study import GENERATED, AnyImages, DetectorSpec, ProtocolSpec, StudySpec, format_problems
 
 __all__ = [
     "BUDGETS",
+    "GENERATED",
     "SPLIT",
     "AnyGenerator",
     "AnyImages",
@@ -37,5 +38,6 @@ __all__ = [
     "ShiftedSpec",
     "StudySpec",
     "TrainSpec",
+    "format_problems",
     "suggest_plugin",
 ]

@@ -70,6 +70,8 @@ class GeneratedSpec(Spec):
     label: Label | None = None
     seed: NonNegativeInt = 0
     """Seed of the set: of its generators, of networks trained for it, and of its samples."""
+    count: PositiveInt | None = None
+    """Number of images; None = as many as the budget allows."""
 
     @property
     def title(self) -> str:
@@ -82,8 +84,6 @@ class SampledSpec(GeneratedSpec):
 
     name: Literal["generated"]
     generator: AnyGenerator
-    count: PositiveInt | None = None
-    """Number of images; None = as many as the budget allows."""
 
 
 class BarSpec(GeneratedSpec):
@@ -107,8 +107,6 @@ class NearSpec(BarSpec):
     pairing: Pairing = "random"
     interval: str | tuple[float, float] = AUTO
     """"auto" (the paper's rule), the name of a published interval, or two bounds in nats."""
-    count: PositiveInt | None = None
-    """Number of images; None = as many as the budget allows."""
 
     @field_validator("interval")
     @classmethod

@@ -117,7 +117,7 @@ class StudySpec(Spec):
         try:
             return cls.model_validate({"name": path.stem, **value}, context={"folder": path.resolve().parent})
         except ValidationError as error:
-            raise ValueError(f"the study {path} is not valid:\n{_format_problems(error)}") from None
+            raise ValueError(f"the study {path} is not valid:\n{format_problems(error)}") from None
 
     def without(self, names: Iterable[str]) -> StudySpec:
         """Return the study without the detectors of these names or labels."""
@@ -132,7 +132,8 @@ class StudySpec(Spec):
         return self.model_copy(update={"detectors": remaining})
 
 
-def _format_problems(error: ValidationError) -> str:
+def format_problems(error: ValidationError) -> str:
+    """Return a line per problem, with the keys that lead to it."""
     return "\n".join(f"  {_key_path(e) or 'study'}: {_message(e)}" for e in error.errors())
 
 
