@@ -38,6 +38,8 @@ from farout.study.store import Store
 from farout.study.study import Inliers, inliers_from
 from farout.tensors import chunks
 
+MEASURED = ("images", "low", "high", "candidates", "share_kept")
+"""Facts of a generated set that its description repeats."""
 STORE = ".trained"
 """Folder of trained networks and generators inside the folder of a set."""
 
@@ -74,6 +76,8 @@ class Wanted(NamedTuple):
     quality: QualityPlan | None
     cuts: list[str]
     """Texts on what the budget leaves out."""
+    data: dict[str, Any]
+    """Name, number and fingerprint of the training images."""
 
     @classmethod
     def of(cls, name: str, data: str, budget: Budget, settings: dict[str, Any]) -> Wanted:
@@ -85,11 +89,13 @@ class Wanted(NamedTuple):
         forget_loaded()
         inliers = _inliers(data, budget)
         try:
-            spec = TypeAdapter[GeneratedSpec](AnyImages).validate_python({"name": name, **settings})
+            spec = TypeAdapter[Any](AnyImages).validate_python({"name": name, **settings})
         except ValidationError as error:
             raise ValueError(f"the settings of {name} are not valid:\n{format_problems(error)}") from None
         images = generated_from(spec, inliers, budget)
-        return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget))
+        about = (inliers.train or inliers.test).about
+        data = {"name": about.name, "images": about.total, "fingerprint": about.fingerprint}
+        return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget), data)
 
 
 def _inliers(data: str, budget: Budget) -> Inliers:
@@ -145,9 +151,9 @@ def _facts(wanted: Wanted, store: Store) -> dict[str, Any]:
     """Return the description of a set: how it was made, its measures, and what the budget left out."""
     cell = wanted.images.cell
     stored = store.facts(cell.id)
-    measures = {key: stored[key] for key in ("images", "low", "high", "candidates", "share_kept") if key in stored}
-    facts: dict[str, Any] = {"id": cell.id, **measures, "settings": wanted.spec.model_dump(mode="json")}
-    facts["left_out"] = wanted.cuts
+    facts: dict[str, Any] = {"id": cell.id, **{key: stored[key] for key in MEASURED if key in stored}}
+    facts["settings"] = wanted.spec.model_dump(mode="json", exclude_unset=True)
+    facts |= {"data": wanted.data, "left_out": wanted.cuts}
     if wanted.quality is not None:
         quality = wanted.quality.measure(store)
         facts["fid"] = {**quality._asdict(), "undertrained": quality.undertrained}
