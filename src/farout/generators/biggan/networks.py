@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -98,7 +99,7 @@ class GeneratorNetwork(nn.Module):
         self.embedding = nn.Embedding(shape.classes, shared) if shared else None
         self.start = spectral(nn.Linear(latent // self.chunks, widths[0] * SMALLEST**2), eps)
         self.blocks, self.attention = nn.ModuleList(), nn.ModuleDict()
-        for level, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+        for level, (inputs, outputs) in enumerate(pairwise(widths)):
             self.blocks.append(GeneratorBlock(inputs, outputs, conditional, eps))
             if SMALLEST * 2 ** (level + 1) == shape.attention:
                 self.attention[str(level)] = Attention(outputs, eps)
@@ -152,7 +153,7 @@ class DiscriminatorNetwork(nn.Module):
         multiples, halvings = DISCRIMINATOR[shape.side]
         widths, eps = [shape.channels] + [shape.width * multiple for multiple in multiples], shape.spectral_eps
         layers: list[nn.Module] = []
-        for level, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+        for level, (inputs, outputs) in enumerate(pairwise(widths)):
             down = level < halvings
             layers.append(DiscriminatorBlock(inputs, outputs, active=level > 0, down=down, eps=eps))
             if down and shape.side // 2 ** (level + 1) == shape.attention:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -41,7 +42,7 @@ class Discriminator(nn.Module):
         self.from_image = Convolution(channels, per_side[side], 1)
         sides = sorted(per_side, reverse=True)
         self.blocks = nn.Sequential(
-            *(Block(per_side[a], per_side[b], residual=residual) for a, b in zip(sides, sides[1:], strict=False))
+            *(Block(per_side[a], per_side[b], residual=residual) for a, b in pairwise(sides))
         )
         last = per_side[SMALLEST]
         self.last = Convolution(last + 1, last, 3)
@@ -55,4 +56,4 @@ class Discriminator(nn.Module):
         out: Tensor = self.out(self.hidden(x.flatten(1)))
         if self.mapping is None:
             return out[:, 0]
-        return (out * self.mapping(None, labels)).sum(1) / math.sqrt(out.shape[1])
+        return (out * self.mapping(None, labels)).sum(1) / math.sqrt(out.shape[1])  # type: ignore[no-any-return]

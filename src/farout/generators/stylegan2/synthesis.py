@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -39,13 +40,14 @@ class Mapping(nn.Module):
         inputs = latent + (style if classes else 0)
         sizes = [inputs] + [style] * layers
         self.layers = nn.Sequential(
-            *(Linear(a, b, active=True, rate=RATE) for a, b in zip(sizes, sizes[1:], strict=False))
+            *(Linear(a, b, active=True, rate=RATE) for a, b in pairwise(sizes))
         )
 
     def forward(self, z: Tensor | None, labels: Tensor | None = None) -> Tensor:
         parts = [] if z is None else [normalize(z)]
         if self.embedding is not None:
-            assert labels is not None
+            if labels is None:
+                raise ValueError(f"this network has {self.classes} classes: pass the labels of the images")
             one_hot = F.one_hot(labels, self.classes).to(self.embedding.weight.dtype)
             parts.append(normalize(self.embedding(one_hot)))
         return self.layers(torch.cat(parts, 1))  # type: ignore[no-any-return]
@@ -137,7 +139,7 @@ class StyleNetwork(nn.Module):
 
     def styles(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
         """Return the styles of latents [B, number, style], all equal; in training they enter the moving average."""
-        style = self.mapping(z, labels)
+        style: Tensor = self.mapping(z, labels)
         if self.training:
             self.mean.lerp_(style.detach().mean(0).to(self.mean), 1 - MEAN_DECAY)
         return style[:, None].expand(-1, self.synthesis.styles, -1)
@@ -148,5 +150,5 @@ class StyleNetwork(nn.Module):
         return pulled if levels is None else torch.cat([pulled[:, :levels], styles[:, levels:]], 1)
 
     def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Return images in about [−1, 1] with new noise."""
-        return self.synthesis(self.styles(z, labels), fixed=False)  # type: ignore[no-any-return]
+        """Return images in about [−1, 1]: in training with new noise, else with the stored one."""
+        return self.synthesis(self.styles(z, labels), fixed=not self.training)  # type: ignore[no-any-return]
