@@ -1,0 +1,96 @@
+"""Monitoring of a generator's training: sample grids after every epoch, and the FID from time to time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from farout.core import ImageSet
+from farout.files import atomic_file
+from farout.generators.perceptual import feature_name
+from farout.networks.network import Network
+from farout.rng import subset_indices
+from farout.tensors import chunks
+
+if TYPE_CHECKING:
+    from farout.generators.generator import Generator
+
+GRID = 64
+"""Images in a grid."""
+MEASURED = 2048
+"""Largest number of images that the FID compares, on either side."""
+MEASUREMENTS = 20
+"""Largest number of epochs after which the FID is measured; the last is always one of them."""
+
+
+@dataclass
+class Monitor:
+    """Grids of samples in a folder, and the FID of samples to a reference set on a network's features.
+
+    Neither changes the weights. Samples are always those of seed 0; a translator's are translated reference images.
+    """
+
+    reference: ImageSet
+    features: Network | None = None
+    folder: str | Path | None = None
+
+    @property
+    def figure(self) -> str:
+        """Name of the measured number."""
+        return f"FID on {feature_name(self.features)}" if self.features is not None else "FID"
+
+    def measure(self, generator: Generator, epoch: int, epochs: int) -> float | None:
+        """Return the FID after an epoch, counted from 0; None if it is not measured then."""
+        return None
+
+    def draw(self, generator: Generator, epoch: int) -> None:
+        """Write the grid of samples after an epoch, counted from 0."""
+        if self.folder is None:
+            return
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(folder / f"epoch_{epoch + 1:04d}.png") as temporary:
+            Image.fromarray(grid(self._samples(generator, GRID))).save(temporary, "PNG")
+
+    def _samples(self, generator: Generator, count: int) -> Tensor:
+        if not generator.translates:
+            return generator.sample(count)
+        return generator.translate(self.reference.batch(self._indices[:count]))
+
+    @cached_property
+    def _indices(self) -> NDArray[np.int64]:
+        return subset_indices(len(self.reference), MEASURED)
+
+    @cached_property
+    def _expected(self) -> NDArray[np.float64]:
+        """Features of the reference images, [N, D]."""
+        return self._features(self.reference.batch(self._indices))
+
+    @torch.no_grad()
+    def _features(self, images: Tensor) -> NDArray[np.float64]:
+        network = self.features
+        assert network is not None
+        with network.evaluating():
+            parts = [network(images[part].to(network.device), needs=()).features for part in chunks(len(images))]
+        return torch.cat(parts).double().cpu().numpy()
+
+
+def grid(images: Tensor) -> NDArray[np.uint8]:
+    """Return images [N, C, H, W] in [0, 1] side by side as one 8-bit image, in about as many rows as columns."""
+    columns = math.ceil(math.sqrt(len(images)))
+    rows = math.ceil(len(images) / columns)
+    _, channels, height, width = images.shape
+    tiles = images.new_ones(rows * columns, channels, height, width)
+    tiles[: len(images)] = images
+    whole = tiles.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
+    pixels = whole.reshape(rows * height, columns * width, channels).mul(255).round().clamp(0, 255).byte()
+    return np.ascontiguousarray(pixels.expand(-1, -1, 3).cpu().numpy())
