@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from farout.core import ImageSet
 from farout.generators.biggan.layers import orthogonal_penalty
 from farout.generators.biggan.networks import GENERATOR, DiscriminatorNetwork, GeneratorNetwork, Shape, initialize
 from farout.generators.biggan.standing import BATCHES, SIZE, estimate_statistics
-from farout.generators.gan import Gan, GanTask
+from farout.generators.conditional import ConditionalGan, ConditionalTask
 from farout.generators.generator import GENERATORS
 from farout.rng import generator as seeded_generator
 from farout.training import Batch, Context, Player, Recipe
@@ -21,7 +20,7 @@ from farout.training import Batch, Context, Player, Recipe
 NORM_EPS = 1e-5
 
 
-class BigGANTask(GanTask):
+class BigGANTask(ConditionalTask):
     """Training of BigGAN: several steps of the discriminator, then one of the generator."""
 
     generator: BigGAN
@@ -55,17 +54,6 @@ class BigGANTask(GanTask):
             if weight.ndim > 1 and name != "embedding.weight":
                 yield weight
 
-    def generate(self, batch: Batch, context: Context) -> tuple[Tensor, Tensor | None]:
-        z = self.generator.latents(len(batch.images), context.generator).to(context.device)
-        labels = self.generator.random_labels(len(batch.images), context.generator)
-        labels = None if labels is None else labels.to(context.device)
-        images: Tensor = self.modules["generator"](z, labels)
-        return images, labels
-
-    def judge(self, images: Tensor, labels: Tensor | None, batch: Batch) -> Tensor:
-        logits: Tensor = self.modules["discriminator"](images, labels)
-        return logits
-
     # Samples and the weights that are kept have standing statistics
 
     def validate(self, context: Context) -> float | None:
@@ -93,7 +81,7 @@ class BigGANTask(GanTask):
 
 @GENERATORS.register("biggan")
 @dataclass(kw_only=True, eq=False)
-class BigGAN(Gan):
+class BigGAN(ConditionalGan):
     """BigGAN (Brock et al. 2019), class-conditional, with the settings of the authors' scripts.
 
     Up to 32 px those of the CIFAR script, above those of the ImageNet one; settings that are None depend on the side.
@@ -102,6 +90,7 @@ class BigGAN(Gan):
 
     name = "biggan"
     task_type = BigGANTask
+    settings: ClassVar[Mapping[str, Any]] = {}
     loss: str = "hinge"
     classes: int = 10
     """Number of classes of the training images; 0 for images without labels."""
@@ -161,7 +150,3 @@ class BigGAN(Gan):
 
     def discriminator(self) -> nn.Module:
         return initialize(DiscriminatorNetwork(self._shape), orthogonal=not self.small)
-
-    def check_images(self, train: ImageSet) -> None:
-        super().check_images(train)
-        self.check_classes(train)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from farout.generators.biggan.layers import Attention, ConditionalNorm, spectral
 
+Network = TypeVar("Network", bound=nn.Module)
 SMALLEST = 4
 """Side of the generator's first feature maps."""
 
@@ -106,7 +107,9 @@ class GeneratorNetwork(nn.Module):
         self.norm = nn.BatchNorm2d(widths[-1], eps=norm_eps)
         self.out = spectral(nn.Conv2d(widths[-1], shape.channels, 3, padding=1), eps)
 
-    def forward(self, z: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Return the images of latents [B, latent] and labels; None for the first class."""
+        labels = _labels(labels, z)
         start, *conditions = self._conditions(z, labels)
         x = self.start(start).unflatten(1, (-1, SMALLEST, SMALLEST))
         for level, (block, condition) in enumerate(zip(self.blocks, conditions, strict=True)):
@@ -162,6 +165,21 @@ class DiscriminatorNetwork(nn.Module):
         self.linear = spectral(nn.Linear(widths[-1], 1), eps)
         self.embedding = spectral(nn.Embedding(shape.classes, widths[-1]), eps)
 
-    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Return the logits of images [B, C, H, W] and labels; None for the first class."""
+        labels = _labels(labels, images)
         features = F.relu(self.blocks(images)).sum((2, 3))
         return self.linear(features)[:, 0] + (self.embedding(labels) * features).sum(1)  # type: ignore[no-any-return]
+
+
+def _labels(labels: Tensor | None, inputs: Tensor) -> Tensor:
+    return torch.zeros(len(inputs), dtype=torch.long, device=inputs.device) if labels is None else labels
+
+
+def initialize(network: Network, *, orthogonal: bool) -> Network:
+    """Draw all weights of convolutions, linear layers and embeddings: orthogonal, or from N(0, 0.02)."""
+    for part in network.modules():
+        if isinstance(part, nn.Conv2d | nn.Linear | nn.Embedding):
+            weight = next(value for name, value in part.named_parameters() if name != "bias")
+            nn.init.orthogonal_(weight) if orthogonal else nn.init.normal_(weight, 0.0, 0.02)
+    return network

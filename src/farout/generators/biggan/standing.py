@@ -12,7 +12,7 @@ BATCHES, SIZE = 16, 64
 
 
 @torch.no_grad()
-def estimate_statistics(network: nn.Module, inputs: Iterable[tuple[Tensor, Tensor]]) -> None:
+def estimate_statistics(network: nn.Module, inputs: Iterable[tuple[Tensor, Tensor | None]]) -> None:
     """Set the running statistics of all batch norms to their means over these inputs; nothing else changes.
 
     Statistics that were collected during training belong to weights of the past and, with a moving average of the

@@ -41,9 +41,7 @@ class Discriminator(nn.Module):
         per_side = widths(side, width)
         self.from_image = Convolution(channels, per_side[side], 1)
         sides = sorted(per_side, reverse=True)
-        self.blocks = nn.Sequential(
-            *(Block(per_side[a], per_side[b], residual=residual) for a, b in pairwise(sides))
-        )
+        self.blocks = nn.Sequential(*(Block(per_side[a], per_side[b], residual=residual) for a, b in pairwise(sides)))
         last = per_side[SMALLEST]
         self.last = Convolution(last + 1, last, 3)
         self.hidden = Linear(last * SMALLEST**2, last, active=True)

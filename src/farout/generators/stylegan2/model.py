@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from farout.core import ImageSet
-from farout.generators.gan import Gan, GanTask
+from farout.generators.conditional import ConditionalGan, ConditionalTask
+from farout.generators.gan import Gan
 from farout.generators.generator import GENERATORS
 from farout.generators.objective import Objective
 from farout.generators.stylegan2.discriminator import Discriminator
@@ -29,7 +29,7 @@ LARGE = {"r1": 0.2048, "path_length": 2.0, "mixing": 0.9, "residual": True, "gro
 """Settings up to 32 px and above."""
 
 
-class StyleGAN2Task(GanTask):
+class StyleGAN2Task(ConditionalTask):
     """Training of StyleGAN2: generator before discriminator, with lazy penalties that share their optimizers."""
 
     generator: StyleGAN2
@@ -77,21 +77,13 @@ class StyleGAN2Task(GanTask):
 
     def styles(self, count: int, context: Context) -> tuple[Tensor, Tensor | None]:
         """Return styles of random latents and their labels; mixed styles come from two latents each."""
-        labels = self.generator.random_labels(count, context.generator)
-        labels = None if labels is None else labels.to(context.device)
-        styles = self._network.styles(self._latents(count, context), labels)
+        z, labels = self.inputs(count, context)
+        styles = self._network.styles(z, labels)
         if not torch.rand((), generator=context.generator) < (self.generator.mixing or 0.0):
             return styles, labels
         start = int(torch.randint(1, styles.shape[1], (), generator=context.generator))
-        others = self._network.styles(self._latents(count, context), labels)
+        others = self._network.styles(self.inputs(count, context)[0], labels)
         return torch.cat([styles[:, :start], others[:, start:]], 1), labels
-
-    def judge(self, images: Tensor, labels: Tensor | None, batch: Batch) -> Tensor:
-        logits: Tensor = self.modules["discriminator"](images, labels)
-        return logits
-
-    def _latents(self, count: int, context: Context) -> Tensor:
-        return self.generator.latents(count, context.generator).to(context.device)
 
     @property
     def _network(self) -> StyleNetwork:
@@ -108,7 +100,7 @@ class StyleGAN2Task(GanTask):
 
 @GENERATORS.register("stylegan2")
 @dataclass(kw_only=True, eq=False)
-class StyleGAN2(Gan):
+class StyleGAN2(ConditionalGan):
     """StyleGAN2 (Karras et al. 2020) in the CIFAR-10 configuration of its public code; above 32 px in the usual one.
 
     Only the direction of a latent matters: it can be searched on the unit sphere. `sample` and `decode` use stored
@@ -117,10 +109,9 @@ class StyleGAN2(Gan):
 
     name = "stylegan2"
     task_type = StyleGAN2Task
+    settings: ClassVar[Mapping[str, Any]] = {}
     dim: int = 64
     """Coordinates of the latent; 64 in "Evaluation via Generation"."""
-    classes: int = 0
-    """Number of classes of a conditional model; 0 for none."""
     width: int = 512
     """Largest number of channels; above 32 px it is halved with every doubling of the side."""
     style: int = 512
@@ -170,10 +161,6 @@ class StyleGAN2(Gan):
             self.module_side, self.channels, width=self.width, style=self.style, residual=self.residual,
             group=self.group, classes=self.classes,
         )  # fmt: skip
-
-    def check_images(self, train: ImageSet) -> None:
-        super().check_images(train)
-        self.check_classes(train)
 
     def generate(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
         network, device = self.fitted, self.device

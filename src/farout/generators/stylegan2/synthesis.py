@@ -39,9 +39,7 @@ class Mapping(nn.Module):
         self.embedding = Linear(classes, style) if classes else None
         inputs = latent + (style if classes else 0)
         sizes = [inputs] + [style] * layers
-        self.layers = nn.Sequential(
-            *(Linear(a, b, active=True, rate=RATE) for a, b in pairwise(sizes))
-        )
+        self.layers = nn.Sequential(*(Linear(a, b, active=True, rate=RATE) for a, b in pairwise(sizes)))
 
     def forward(self, z: Tensor | None, labels: Tensor | None = None) -> Tensor:
         parts = [] if z is None else [normalize(z)]
