@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from farout.generators import files
+from farout.generators.biggan import BigGAN
 from farout.generators.dcgan import DCGAN
 from farout.generators.generator import GENERATORS, Generator
 from farout.generators.objective import Objective
 from farout.generators.pix2pix import Pix2Pix
+from farout.generators.stylegan2 import StyleGAN2
 
-__all__ = ["DCGAN", "GENERATORS", "Generator", "Objective", "Pix2Pix", "create", "load", "names"]
+__all__ = ["DCGAN", "GENERATORS", "BigGAN", "Generator", "Objective", "Pix2Pix", "StyleGAN2", "create", "load", "names"]
 
 names = GENERATORS.names
 
