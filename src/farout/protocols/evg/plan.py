@@ -84,7 +84,7 @@ class Evg(Protocol):
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
         check_selected(self.detectors, study)
-        return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort).entries()]
+        return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort, study.budget).entries()]
 
     def cuts(self, study: Study) -> list[str]:
         effort = self._effort(study.budget)

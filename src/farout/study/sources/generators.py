@@ -71,6 +71,23 @@ class StoredGenerator(GeneratorSource):
 
 
 @dataclass(frozen=True)
+class LiveGenerator(GeneratorSource):
+    """Trained generator in the memory of this process; it is sent to others as it is."""
+
+    generator: Generator
+    label: str
+
+    def identity(self) -> Any:
+        return {"generator": self.generator.identity(), "weights": self.generator.digest}
+
+    def preview(self) -> Generator:
+        return self.generator
+
+    def build(self, store: Store) -> Generator:
+        return self.generator
+
+
+@dataclass(frozen=True)
 class ObjectiveSource:
     """Objective of a generator's training, with the networks that it reads as sources."""
 
