@@ -78,7 +78,7 @@ def test_tables_and_figures(ran: Path) -> None:
     assert lines["noise"].between(0, 1).all()
     assert tables["evg"]["chains_per_run"].tolist() == [2, 2], "MinRank over five runs"
     sheets = {figure.name: figure for figure in document.summaries["evg"].figures if isinstance(figure, Sheet)}
-    assert [strip.label for strip in sheets["evg_generated_0"].strips] == ["real", "generated"]
+    assert [strip.title for strip in sheets["evg_generated_0"].strips] == ["real", "generated"]
     real = farout.load(ran / "dark.npz").batch(np.arange(8)).mul(255).byte().permute(0, 2, 3, 1).numpy()
     np.testing.assert_array_equal(sheets["evg_generated_0"].strips[0].images, real)
 
