@@ -260,6 +260,21 @@ def test_generator_of_a_file(tmp_path: Path, ran: Run) -> None:
     )
 
 
+def test_conditional_generator_gets_the_classes_of_its_images(tmp_path: Path) -> None:
+    biggan = {"name": "biggan", "width": 2, "train": {"epochs": 1, "batch": 16}}
+    file = study(tmp_path, {"name": "generated", "generator": biggan, "count": 70})
+    (source,) = from_spec(StudySpec.read(file)).trials[0].outliers.values()
+    assert isinstance(source, GeneratedImages)
+    store = Store(tmp_path / "store").open()
+    assert not run([source.cell], store).failed
+    assert isinstance(source.cell, SampleCell)
+    generator, images = source.cell.generator.build(store), source.open(store)
+    labels = generator.labels(64, seed_of(0, "sample", 0))
+    assert labels is not None
+    assert images.attributes["class_label"][:64].tolist() == labels.tolist()
+    assert set(images.attributes["class_label"]) == {0, 1}
+
+
 def test_detectors_learn_from_a_generated_set(tmp_path: Path) -> None:
     file = study(tmp_path, PLAIN, validation_outliers={**PLAIN, "seed": 7}, detectors=["mds_layers"])
     result = farout.run(file, tmp_path / "run")

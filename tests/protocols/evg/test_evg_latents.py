@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import farout
-from farout.protocols import plan
+from farout.protocols import cuts, plan
 from farout.protocols.evg.realism import nearest, read_generated, threshold
 from farout.report.content import Sheet
 from farout.study.cells.search import FOUND, SearchCell
@@ -110,6 +110,12 @@ def test_generator_of_a_file(tmp_path: Path) -> None:
     _, searches = planned(file)
     assert not any(isinstance(cell, TrainGeneratorCell) for cell in closure(searches))
     assert searches[0].variation.identity()["generator"]["weights"] == small.digest
+
+
+def test_budget_says_what_it_leaves_out_of_the_training(tmp_path: Path) -> None:
+    file = evg(tmp_path, {**GAN, "train": {"epochs": 30, "batch": 32}})
+    built = from_spec(StudySpec.read(file).model_copy(update={"budget": "quick"}))
+    assert "20 of 30 epochs of the generator of latent of dark" in cuts(built)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from farout.study.cells.cell import Cell, Entry
 from farout.study.cells.features import FeaturesCell
 from farout.study.cells.generate import SampleCell
 from farout.study.cells.search import SearchCell
-from farout.study.generated import generator_from
+from farout.study.generated import generator_from, recipe_cuts
 from farout.study.sources.found import FoundImages
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.generators import GeneratorSource, LiveGenerator
 from farout.study.sources.images import ImageSource, subset
 from farout.study.sources.variations import TrainedLatent
 from farout.study.spec import AnyGenerator, Budget, GeneratorSpec
-from farout.study.study import Trial
+from farout.study.study import Study, Trial
 from farout.study.subjects.subject import Subject
 from farout.variations import Latent
 from farout.variations.variation import Variation
@@ -51,6 +51,15 @@ class GeneratedOutliers(NamedTuple):
     def variation(self, latent: Latent) -> Variation:
         """Return the variation that searches run in."""
         return TrainedLatent(self.generator) if latent.described else latent
+
+
+def latent_cuts(label: str, variation: Variation, study: Study) -> list[str]:
+    """Return what the budget leaves out of the training of a latent's generators, as lines of text."""
+    if not isinstance(variation, Latent) or not variation.described:
+        return []
+    trial = study.trials[0]
+    own = (GeneratedOutliers.of(variation, name, label, trial, study.budget) for name in trial.outliers)
+    return [line for one in own for line in recipe_cuts(one.generator, f"the generator of {one.generator.label}")]
 
 
 def latent_entries(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from farout.generators import Generator
-from farout.generators.objective import Objective
+from farout.generators.objective import VERSION, Objective
 from farout.generators.pairing import Pairing
 from farout.generators.perceptual import Form
 from farout.networks import Ensemble
@@ -111,6 +111,7 @@ class ObjectiveSource:
             return self.name
         return {
             "name": self.name,
+            "version": VERSION,
             "lambda_p": self.lambda_p,
             "lambda_s": self.lambda_s,
             "ensemble": self.ensemble and self.ensemble.identity(),

@@ -33,6 +33,10 @@ class GeneratorSpec(NamedSpec):
     """File with the weights; None if the study trains it."""
     train: dict[str, Any] = Field(default_factory=dict)
 
+    def with_classes(self, classes: int) -> GeneratorSpec:
+        """Return a conditional generator for so many classes; 0 for none."""
+        return self.model_copy(update={"params": {**self.params, "classes": classes}})
+
     def untrained(self, shape: tuple[int, int, int]) -> Generator:
         """Return the generator for images of this shape, before training; see `farout.generators.create`."""
         channels, height, width = shape
