@@ -131,6 +131,10 @@ def _path(name: str, info: ValidationInfo) -> Path:
     return _folder(info) / Path(name).expanduser()
 
 
+def _absolute(path: str, info: ValidationInfo) -> str:
+    return str(_path(path, info).resolve())
+
+
 def _folder(info: ValidationInfo) -> Path:
     return Path((info.context or {}).get("folder", "."))
 
@@ -251,6 +255,9 @@ class NetworkSpec(NamedSpec):
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """Number of classes. None = those of the inliers; 0 = a network of timm without head, which gives features only."""
+    classes_from: Annotated[str, Field(min_length=1), AfterValidator(_absolute)] | None = None
+    """Folder whose sub-folders, or text file whose lines, name the classes of all logits in order; the logits of the
+    inliers' classes are kept (a network of ImageNet's 1,000 classes on 200 of them)."""
 
     @property
     def title(self) -> str:
@@ -294,6 +301,11 @@ class NetworkSpec(NamedSpec):
             raise ValueError(
                 f"network {self.name!r}: members: {self.members} needs train:, which trains them; for an ensemble of "
                 "trained networks list their files, weights: [a.safetensors, b.safetensors, …]"
+            )
+        if self.classes_from and (self.train or self.classes is not None):
+            raise ValueError(
+                f"network {self.name!r}: classes_from: selects logits of existing weights; leave out train: and "
+                "classes:"
             )
         if self.seed is not None and not self.train:
             raise ValueError(f"network {self.name!r}: seed: {self.seed} needs train:, only a training depends on it")
