@@ -17,6 +17,7 @@ from torch import Tensor
 from farout.core import ImageSet
 from farout.files import atomic_file
 from farout.generators.perceptual import feature_name
+from farout.metrics import fid
 from farout.networks.network import Network
 from farout.rng import subset_indices
 from farout.tensors import chunks
@@ -50,7 +51,9 @@ class Monitor:
 
     def measure(self, generator: Generator, epoch: int, epochs: int) -> float | None:
         """Return the FID after an epoch, counted from 0; None if it is not measured then."""
-        return None
+        if self.features is None or epoch not in measured_epochs(epochs):
+            return None
+        return fid(self._features(self._samples(generator, len(self._indices))), self._expected)
 
     def draw(self, generator: Generator, epoch: int) -> None:
         """Write the grid of samples after an epoch, counted from 0."""
@@ -82,6 +85,12 @@ class Monitor:
         with network.evaluating():
             parts = [network(images[part].to(network.device), needs=()).features for part in chunks(len(images))]
         return torch.cat(parts).double().cpu().numpy()
+
+
+def measured_epochs(epochs: int) -> list[int]:
+    """Return the epochs of a training, counted from 0, after which the FID is measured."""
+    every = math.ceil(epochs / MEASUREMENTS)
+    return sorted({*range(every - 1, epochs, every), epochs - 1})
 
 
 def grid(images: Tensor) -> NDArray[np.uint8]:
