@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_gans import TINY, Stop, images, parameters, stopping
 from torch import nn
 
 import farout
-from farout.core import ImageSet, NotFitted
+from farout.core import NotFitted
 from farout.generators import DCGAN
 from farout.training import fit, loop
-
-TINY: dict[str, Any] = {"side": 16, "channels": 1, "width": 4, "dim": 6}
-
-
-def images(count: int = 40, side: int = 16, channels: int = 1) -> ImageSet:
-    rng = np.random.default_rng(0)
-    pixels = rng.uniform(0, 0.3, (count, channels, side, side)).astype(np.float32)
-    pixels[:, :, :, : side // 2] += 0.6
-    return ImageSet.from_arrays(pixels, np.arange(count) % 2, name="halves")
 
 
 @pytest.fixture(scope="module")
 def trained() -> DCGAN:
     return DCGAN(**TINY).fit(images(), epochs=2, batch=10, seed=3)
-
-
-def parameters(module: nn.Module) -> int:
-    return sum(one.numel() for one in module.parameters())
 
 
 @pytest.mark.parametrize(("side", "expected"), [(64, (3_574_656, 2_763_520)), (32, (1_066_880, 661_248))])
@@ -114,20 +100,6 @@ def test_same_seed_same_weights(trained: DCGAN) -> None:
     again = DCGAN(**TINY).fit(images(), epochs=2, batch=10, seed=3)
     assert again.digest == trained.digest
     assert DCGAN(**TINY).fit(images(), epochs=2, batch=10, seed=4).digest != trained.digest
-
-
-class Stop(Exception):
-    pass
-
-
-def stopping(after: int) -> Callable[..., None]:
-    calls = iter(range(1, 10**6))
-
-    def progress(*_: Any) -> None:
-        if next(calls) == after:
-            raise Stop
-
-    return progress
 
 
 def test_killed_and_continued_bit_for_bit(trained: DCGAN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

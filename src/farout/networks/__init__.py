@@ -48,8 +48,8 @@ def __getattr__(name: str) -> Any:
 
 SMALLEST = 16
 """Smallest image side that all networks support."""
-
-
+MOST_CHANNELS = 1024
+"""Largest width of a built-in network, in channels of its first stage; more are probably a mistake."""
 GIVEN = ("classes", "side", "channels")
 """Arguments that are passed to a network's builder if it accepts them."""
 
@@ -81,7 +81,8 @@ def create(
     fine_tune: give pretrained weights that know other classes a new head, drawn from `seed`, so that `train` can go on.
     mean, std: the normalizer; by default 0.5 of a network of ours, and of one that timm builds what its weights saw
         (of images with one channel 0.5).
-    params: what else a network of the user's takes.
+    params: further parameters of the network: `width`, the channels of its first stage, where its small-image form has
+        one (resnet18 with width=16 has stages of 16, 32, 64 and 128 channels), and those of a network of the user's.
     """
     if not isinstance(name, str):
         raise unknown("network", name, names())
@@ -104,26 +105,29 @@ def create(
     with seeded(seed_of(seed, "network", name)), torch.device("cpu"):
         if theirs:
             check_parameters(name, params)
+            _refuse_parameters(name, params)
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
             module = _build(name, {"classes": classes, "side": side, "channels": channels}, params)
     if isinstance(module, Network):
         return module.eval() if mean is None and std is None else _normalized(module, mean, std)
     own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
-    return Network(
+    network = Network(
         module,
         mean=own[0] if mean is None else mean,
         std=own[1] if std is None else std,
         head=None if classes else False,
     )
+    network.name = name
+    return network
 
 
 def parameters(name: str) -> list[str] | None:
-    """Return the parameters of a user's network other than classes, side and channels; None if it accepts any."""
-    builder = _users_maker(name)
-    if builder is None:
+    """Return the parameters of a network other than classes, side and channels; None if it accepts any."""
+    try:
+        known = inspect.signature(NETWORKS[name]).parameters.values()
+    except UnknownName:
         return []
-    known = inspect.signature(builder).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         return None
     return [parameter.name for parameter in known if parameter.name not in GIVEN]
@@ -146,6 +150,15 @@ def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
     return {} if maker is None else {"code": describe_maker(maker), "params": dict(params)}
 
 
+def _refuse_parameters(name: str, params: Mapping[str, Any]) -> None:
+    """Raise an error if a network that timm builds is given parameters."""
+    if params:
+        raise ValueError(
+            f"{name} is built by timm, without parameters, got {', '.join(params)}: from {timm_bridge.LARGE} px on, "
+            "and with pretrained weights, a network has its published widths"
+        )
+
+
 def _users_maker(name: str) -> Callable[..., nn.Module] | None:
     """Return the class or function that makes a network of the user's; None for ours, timm's and unknown ones."""
     try:
@@ -158,6 +171,8 @@ def _users_maker(name: str) -> Callable[..., nn.Module] | None:
 def _build(name: str, inputs: dict[str, int], params: dict[str, Any]) -> nn.Module:
     """Build a registered network with those of the inputs that its builder accepts."""
     check_parameters(name, params)
+    if not is_users(NETWORKS[name]):
+        _check_widths(name, params)
     known = inspect.signature(NETWORKS[name]).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
     named = {parameter.name for parameter in known}
@@ -167,6 +182,13 @@ def _build(name: str, inputs: dict[str, int], params: dict[str, Any]) -> nn.Modu
     if not isinstance(module, nn.Module):
         raise TypeError(f"network {name!r}: expected an nn.Module or a farout.Network, got {type(module).__name__}")
     return module
+
+
+def _check_widths(name: str, params: Mapping[str, Any]) -> None:
+    """Raise an error if the parameters of a built-in network, all of them widths, are no numbers of channels."""
+    for key, value in params.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_CHANNELS:
+            raise ValueError(f"network {name!r}: expected {key} from 1 to {MOST_CHANNELS}, got {value!r}")
 
 
 def _normalized(network: Network, mean: Any, std: Any) -> Network:

@@ -20,10 +20,10 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
         for data in filter(None, named):
             with suppress(NotDownloaded):
                 NamedImages(data).preview()
-        for network in spec.networks:
-            if network.pretrained:
+        for part in (part for network in spec.networks for part in network.parts):
+            if part.pretrained:
                 with suppress(NotDownloaded):
-                    expect_weights(network.name)
+                    expect_weights(part.name)
     lines = [f"  {name} from {address}" for name, address in absent.items()]
     files = "1 file is" if len(lines) == 1 else f"{len(lines)} files are"
     return NotDownloaded(

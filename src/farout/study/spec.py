@@ -15,11 +15,13 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
     SerializerFunctionWrapHandler,
+    Tag,
     ValidationError,
     ValidationInfo,
     WrapSerializer,
@@ -36,6 +38,7 @@ from farout.files import open_file
 from farout.registry import UnknownName, registry_of, unknown
 from farout.study.paths import find_factories, resolve_paths
 from farout.study.yaml_files import LARGEST, load
+from farout.training.presets import apply_preset
 from farout.training.recipe import Recipe
 
 Budget = Literal["quick", "standard", "full"]
@@ -177,10 +180,12 @@ class TrainSpec(Recipe):
 
 
 def _recipe(value: Any) -> Any:
-    if isinstance(value, dict):
-        known = [field.name for field in dataclasses.fields(TrainSpec) if field.name != "seed"]
-        _check_keys(TrainSpec, value, known)
-    return value
+    """Check the keys of a recipe, and fill in the settings of its `preset`."""
+    if not isinstance(value, dict):
+        return value
+    known = [field.name for field in dataclasses.fields(TrainSpec) if field.name != "seed"]
+    _check_keys(TrainSpec, value, [*known, "preset"])
+    return apply_preset(value)
 
 
 def _without_seed(recipe: Any, dump: SerializerFunctionWrapHandler) -> Any:
@@ -238,12 +243,24 @@ class NetworkSpec(NamedSpec):
     members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
     pretrained: bool = False
     train: Training | None = None
+    seed: NonNegativeInt | None = None
+    """Seed of the first weights and the training, in place of the study's seeds."""
     mean: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     """Mean of the normalizer, a number per channel or one for all; None = 0.5, or timm's own for a network of timm."""
     std: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """Number of classes. None = those of the inliers; 0 = a network of timm without head, which gives features only."""
+
+    @property
+    def title(self) -> str:
+        """Name that tables use."""
+        return self.label or self.name
+
+    @property
+    def parts(self) -> tuple[NetworkSpec, ...]:
+        """The network itself; of a mixed ensemble, its members."""
+        return (self,)
 
     @classmethod
     def _check_params(cls, name: str, params: dict[str, Any]) -> None:
@@ -278,7 +295,77 @@ class NetworkSpec(NamedSpec):
                 f"network {self.name!r}: members: {self.members} needs train:, which trains them; for an ensemble of "
                 "trained networks list their files, weights: [a.safetensors, b.safetensors, …]"
             )
+        if self.seed is not None and not self.train:
+            raise ValueError(f"network {self.name!r}: seed: {self.seed} needs train:, only a training depends on it")
         return self
+
+
+class EnsembleSpec(Spec):
+    """Ensemble of different networks: {ensemble: [lenet, {name: resnet18, width: 16}], train: {…}, label: mixed}.
+
+    Every other key of a network beside `ensemble` (train, seed, side, …) holds for all members that do not set it
+    themselves. A member is the same network as without the ensemble; a budget counts the ensemble as one network.
+    """
+
+    label: Label | None = None
+    ensemble: Annotated[
+        tuple[Annotated[NetworkSpec, BeforeValidator(_named)], ...], Field(min_length=2, max_length=MOST_MEMBERS)
+    ]
+
+    @property
+    def title(self) -> str:
+        """Name that tables use."""
+        return self.label or " + ".join(member.title for member in self.ensemble)
+
+    @property
+    def parts(self) -> tuple[NetworkSpec, ...]:
+        """Members."""
+        return self.ensemble
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        shared = {key: item for key, item in value.items() if key not in cls.model_fields}
+        _check_keys(cls, shared, [*cls.model_fields, *_SHARED])
+        own = {key: item for key, item in value.items() if key not in shared}
+        if isinstance(own.get("ensemble"), list | tuple) and shared:
+            own["ensemble"] = [_with_defaults(member, shared) for member in own["ensemble"]]
+        return own
+
+    @field_validator("ensemble")
+    @classmethod
+    def _check_members(cls, members: tuple[NetworkSpec, ...]) -> tuple[NetworkSpec, ...]:
+        unlabeled = [member.model_copy(update={"label": None}) for member in members]
+        for index, member in enumerate(members):
+            if member.members or isinstance(member.weights, tuple):
+                raise ValueError(f"network {member.title!r} is itself an ensemble; list its members one by one")
+            if unlabeled[index] in unlabeled[:index]:
+                raise ValueError(f"network {member.title!r} is listed twice; give one of them another seed:")
+        return members
+
+
+_SHARED = tuple(key for key in NetworkSpec.model_fields if key not in ("name", "params", "label", "weights", "members"))
+"""Keys of a network that an ensemble may set for all of its members."""
+
+
+def _with_defaults(member: Any, shared: dict[str, Any]) -> Any:
+    """Return a member of an ensemble with the keys that the ensemble sets for all members."""
+    member = _named(member)
+    return {**shared, **member} if isinstance(member, dict) else member
+
+
+def _network_kind(value: Any) -> str:
+    """Return the tag of the model of a network's entry; tags in brackets do not occur in the paths of errors."""
+    mixed = "ensemble" in value if isinstance(value, dict) else isinstance(value, EnsembleSpec)
+    return "[ensemble]" if mixed else "[network]"
+
+
+AnyNetwork = Annotated[
+    Annotated[NetworkSpec, BeforeValidator(_named), Tag("[network]")] | Annotated[EnsembleSpec, Tag("[ensemble]")],
+    Discriminator(_network_kind),
+]
 
 
 class DetectorSpec(NamedSpec):
@@ -322,7 +409,7 @@ class StudySpec(Spec):
     name: Annotated[str, AfterValidator(_check_name)]
     inliers: InlierSplits
     outliers: list[Data] = Field(default_factory=list, max_length=MOST)
-    networks: list[Annotated[NetworkSpec, BeforeValidator(_named)]] = Field(default_factory=list, max_length=MOST)
+    networks: list[AnyNetwork] = Field(default_factory=list, max_length=MOST)
     detectors: list[Annotated[DetectorSpec, BeforeValidator(_named)]] = Field(min_length=1, max_length=MOST)
     protocols: Annotated[
         list[Annotated[ProtocolSpec, BeforeValidator(_named)]], AfterValidator(_check_distinct_names)

@@ -14,23 +14,19 @@ from farout.detectors.catalog import create_any
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
-from farout.rng import seed_of
 from farout.study.budget import SHARED
 from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
-from farout.study.cells.train import TrainCell, TrainedNetwork
 from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
+from farout.study.networks import depends_on_seed, network_from
 from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
-from farout.study.sources.networks import JoinedNetworks, NetworkSource, StoredNetwork, forget_loaded
+from farout.study.sources.networks import NetworkSource, forget_loaded
 from farout.study.spec import (
-    SPLIT,
     Budget,
     DataSpec,
     DetectorSpec,
     InliersSpec,
-    NetworkSpec,
     ProtocolSpec,
     StudySpec,
-    TrainSpec,
     suggest_plugin,
 )
 from farout.study.subjects.images import ImageSubject
@@ -157,7 +153,9 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
         inliers = replace(inliers, outliers=subset(learned, SHARED[spec.budget].val_images))
     outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
     new = seed == spec.seeds[0] or named != spec.inliers
-    networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or new]
+    networks = [
+        network_from(item, inliers, spec.budget, seed) for item in spec.networks if new or depends_on_seed(item)
+    ]
     return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new, seed))
 
 
@@ -197,61 +195,6 @@ def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
     fitting: ImageSource = train if val else CutImages(train, validation=False)
     held_out: ImageSource = val or CutImages(train, validation=True)
     return Inliers(subset(fitting, shared.train_images), subset(held_out, shared.val_images), test)
-
-
-def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) -> NetworkSource:
-    label = item.label or item.name
-    if members := _members(item, seed):
-        return JoinedNetworks(label, tuple(_network(member, spec, inliers, own) for member, own in members))
-    if item.train is None:
-        return stored_network(item, inliers.train or inliers.test)
-    if inliers.train is None or inliers.val is None:
-        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split; {SPLIT}")
-    if not inliers.train.about.labeled:
-        raise ValueError(
-            f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
-            "folder with one sub-folder per class, or an .npz file with 'labels'"
-        )
-    item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
-    cell = TrainCell(item, label, seed, inliers.train, inliers.val)
-    with suggest_plugin():
-        cell.untrained()  # raises now for a wrong name or normalizer
-    return TrainedNetwork(cell)
-
-
-def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> TrainSpec:
-    """Return the recipe with at most `epochs` epochs; unchanged for None."""
-    return recipe if epochs is None else recipe.shortened(epochs, recipe.steps_per_epoch(images.about.total))
-
-
-def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
-    """Return the source of a network with existing weights that fits the images."""
-    channels, side, _ = images.about.shape
-    if item.classes is None and not item.pretrained and not images.about.labeled:
-        raise ValueError(
-            f"network {item.label or item.name!r}: the number of its classes is unknown, since the images of "
-            f"{images.about.name} have no labels: give classes: 10 beside its weights (classes: 0 for its features "
-            "alone)"
-        )
-    classes = len(images.about.classes) if item.classes is None else item.classes
-    stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
-    with suggest_plugin():
-        stored.identity()  # reads the weights, so that a missing file is found before any work
-    return stored
-
-
-def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
-    """Return the networks of an ensemble with their seeds; the first equals the network without an ensemble."""
-    label = item.label or item.name
-    if isinstance(item.weights, tuple):
-        return [(item.model_copy(update={"weights": file}), seed) for file in item.weights]
-    return [
-        (
-            item.model_copy(update={"label": f"{label}, member {index + 1}", "members": None}),
-            seed_of(seed, "member", index) if index else seed,
-        )
-        for index in range(item.members or 0)
-    ]
 
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:
