@@ -15,6 +15,7 @@ from torch import nn
 import farout
 from farout.core import ImageSet
 from farout.generators import BigGAN
+from farout.generators.biggan import model as model_file
 from farout.generators.biggan.layers import orthogonal_penalty
 from farout.generators.biggan.standing import estimate_statistics
 from farout.training import Batch, Context, Position, fit, loop
@@ -67,13 +68,15 @@ def test_settings_of_the_scripts() -> None:
     assert BigGAN(side=32).recipe().total_steps(50_000 // 200) == 25_000, "generator steps of the paper on CIFAR-10"
 
 
-def test_the_full_model_trains_and_samples() -> None:
-    data, model = images(16, 32, 3), BigGAN(side=32, classes=2)
+def test_the_full_model_trains_and_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "BATCHES", 1)
+    monkeypatch.setattr(model_file, "SIZE", 2)
+    data, model = images(8, 32, 3), BigGAN(side=32, classes=2)
     task = model.task(data)
     counts = [sum(one.numel() for one in task.modules[name].parameters()) for name in ("generator", "discriminator")]
     eight_classes = 8 * (6 * 2 * 256), 8 * 256  # the counts of the script are of ten classes
     assert counts == [4_304_387 - eight_classes[0], 4_207_361 - eight_classes[1]]
-    fit(task, data, model.recipe(steps=1, batch=4))
+    fit(task, data, model.recipe(steps=1, batch=2))
     model.load_state_dict(task.weights())
     made = model.decode(torch.zeros(1, 128), torch.tensor([1]))
     assert made.shape == (1, 3, 32, 32)
