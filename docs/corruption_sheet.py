@@ -9,11 +9,11 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from farout.shifts.choosing import PUBLISHED
 from PIL import Image, ImageDraw, ImageFont
 
 import farout
 from farout.data.writing.layout import common_label
-from farout.shifts.choosing import PUBLISHED
 from farout.shifts.corruption import SEVERITIES
 
 CELL, GAP, LEFT, TOP = 96, 4, 128, 28

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from farout.api.attack import attack
     from farout.api.check import check
+    from farout.api.generate import generate
     from farout.api.run import Result, run
     from farout.api.stress import stress
     from farout.api.worst_case import Found, worst_case
@@ -59,6 +60,7 @@ _HOMES = {
     "Variation": "variations.variation",
     "attack": "api.attack",
     "check": "api.check",
+    "generate": "api.generate",
     "load": "data",
     "register": "registry",
     "run": "api.run",
@@ -104,6 +106,7 @@ __all__ = [
     "check",
     "data",
     "detectors",
+    "generate",
     "generators",
     "load",
     "metrics",

@@ -19,8 +19,8 @@ from farout.progress import shown
 from farout.protocols import PROTOCOLS, check
 from farout.study.sources.images import ImageSource, LiveImages
 from farout.study.sources.networks import forget_loaded
-from farout.study.spec import BUDGETS, Budget, Data, DataSpec, InlierSplits, InliersSpec, ProtocolSpec
-from farout.study.study import Inliers, Study, Trial, inliers_from, outliers_from, own_outliers
+from farout.study.spec import BUDGETS, AnyImages, Budget, DataSpec, InlierSplits, InliersSpec, ProtocolSpec
+from farout.study.study import ImagesSpec, Inliers, Study, Trial, inliers_from, outliers_from, own_outliers
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.panel import PanelSubject
 from farout.study.subjects.subject import Subject
@@ -66,7 +66,7 @@ def stress(
     else:
         inliers = as_image_set(inliers, what="inliers")
         source = Inliers(None, None, LiveImages(inliers))
-    trial = Trial(0, source, _outliers(outliers, inliers, spec))
+    trial = Trial(0, source, _outliers(outliers, inliers, spec, source, budget))
     study = Study("stress", [trial], [ProtocolSpec(name=name) for name in names], budget)
     study.check()
     if protocols == "all":
@@ -86,27 +86,29 @@ def _check_detector(detector: object) -> Detector | Panel:
     return detector
 
 
-def _outliers(outliers: Any, inliers: Any, spec: InliersSpec | None) -> dict[str, ImageSource]:
+def _outliers(
+    outliers: Any, inliers: Any, spec: InliersSpec | None, source: Inliers, budget: Budget
+) -> dict[str, ImageSource]:
     if outliers is None:
         own = spec.test.name if spec else getattr(inliers, "name", None)
         others = [DataSpec(name=name) for name in BUILT_IN_OUTLIERS if name != own]
-        return outliers_from((spec and own_outliers(spec.test)) or others)
+        return outliers_from((spec and own_outliers(spec.test)) or others, source, budget)
     several = list(outliers) if isinstance(outliers, list | tuple) and not is_images(outliers) else [outliers]
     if not several:
         raise ValueError("outliers is empty; give at least one set, or leave it out for the built-in ones")
     sources: dict[str, ImageSource] = {}
     for item in several:
-        source = _outlier(item)
-        if twice := source.keys() & sources.keys():
+        named = _outlier(item, source, budget)
+        if twice := named.keys() & sources.keys():
             raise ValueError(f"two outlier sets are called {', '.join(twice)}; give each its own name")
-        sources |= source
+        sources |= named
     return sources
 
 
-def _outlier(images: Any) -> dict[str, ImageSource]:
+def _outlier(images: Any, inliers: Inliers, budget: Budget) -> dict[str, ImageSource]:
     """Return one outlier set by its label."""
     if isinstance(images, str | Path):
-        return outliers_from([TypeAdapter[DataSpec](Data).validate_python(str(images))])
+        return outliers_from([TypeAdapter[ImagesSpec](AnyImages).validate_python(str(images))], inliers, budget)
     image_set = as_image_set(images, what="outliers")
     return {image_set.name: LiveImages(image_set)}
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, listing, sets, studies
+from farout.cli import attacks, generated, listing, sets, studies
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -43,7 +43,7 @@ def _options(
 app.command("list")(listing.list_)
 for verb in (
     listing.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
-    studies.demo,
+    generated.generate, studies.demo,
 ):  # fmt: skip
     app.command()(verb)
 

@@ -102,9 +102,9 @@ def _cell(name: str, settings: dict[str, Any], data: dict[str, Any], seed: int, 
 
     from farout.attacks import ATTACKS
     from farout.study.cells.attack import AttackCell
+    from farout.study.networks import stored_network
     from farout.study.sources.images import NamedImages
     from farout.study.spec import Data, DataSpec, NetworkSpec
-    from farout.study.study import stored_network
 
     attack = ATTACKS.create(name, **settings)
     if attack.against != "classifier":

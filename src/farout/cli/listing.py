@@ -52,9 +52,6 @@ def list_(
     from rich.console import Console
     from rich.markup import escape
 
-    if not registry.names():
-        typer.echo(f"farout ships no {registry.title} yet; put @farout.register on one of yours: --plugin file.py")
-        return
     table = _table()
     for known in registry.names():
         others = ", ".join(alias for alias, of in registry.aliases.items() if of == known)

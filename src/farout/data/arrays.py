@@ -25,7 +25,9 @@ _ALWAYS_FINE, _EXPANSION = 1 << 30, 100
 """Bytes that an array of an .npz file may always have; maximum ratio of unpacked to stored bytes of a larger one."""
 OUTLIER = "outlier"
 """Attribute that is 1 for images that are outliers to their own class, such as defective parts, and 0 for others."""
-ATTRIBUTE_ARRAYS = ("severity", "clean_correct", "success", OUTLIER)
+MEASURES = ("mi", "lambda_s")
+"""Attributes of generated images that are real numbers: mutual information, and the weight of the semantic loss."""
+ATTRIBUTE_ARRAYS = ("severity", "clean_correct", "success", OUTLIER, "class_label", *MEASURES)
 """Arrays of an .npz file that are read as attributes of the images."""
 
 
@@ -33,7 +35,7 @@ class ArraySet(ImageSet):
     """Image set over an array: uint8 NHWC or NHW, or float NCHW in [0, 1].
 
     attributes: one integer per image, such as the `severity` of a corruption or the `success` of
-    an attack.
+    an attack; of `MEASURES`, a real number.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class ArraySet(ImageSet):
         self.labels = None if labels is None else _labels(labels, len(self._images), f"{name}: labels")
         self.classes = classes or _numbered(self.labels)
         self.attributes = {
-            key: _counts(values, len(self._images), f"{name}: {key}")
+            key: (_measures if key in MEASURES else _counts)(values, len(self._images), f"{name}: {key}")
             for key, values in attributes.items()
             if values is not None
         }
@@ -165,6 +167,13 @@ def _counts(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:
     if array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{what}: expected whole numbers below 2^63, got {array.max()}")
     return array.astype(np.int64)
+
+
+def _measures(values: ArrayLike, total: int, what: str) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.shape != (total,) or not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+        raise ValueError(f"{what}: expected {total} finite numbers, got {array.dtype} of shape {array.shape}")
+    return array.astype(np.float64)
 
 
 def _labels(values: ArrayLike, total: int, what: str) -> NDArray[np.int64]:

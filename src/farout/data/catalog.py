@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from farout import aliases
 from farout.core import ImageSet
-from farout.data import array_sets, file_sets, toy
+from farout.data import array_sets, file_sets, imagenet_sets, toy
 from farout.data import shapes_chars as drawn
 from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
+from farout.data.pixels import SUFFIXES
 from farout.data.procedural import Noise, check_at_least
 from farout.data.published import read_npy
 from farout.registry import Registry, unknown
@@ -41,6 +42,13 @@ _BUILDERS: list[Callable[..., ImageSet]] = [
     file_sets.tiny_imagenet,
     file_sets.imagenet,
     file_sets.mvtec,
+    imagenet_sets.imagenet_200,
+    imagenet_sets.imagenet_a,
+    imagenet_sets.imagenet_c,
+    imagenet_sets.imagenet_o,
+    imagenet_sets.imagenet_r,
+    imagenet_sets.imagenet_sketch,
+    imagenet_sets.imagenet_v2,
     drawn.shapes,
     drawn.chars,
 ]
@@ -76,9 +84,9 @@ def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = N
     An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`; an array `severity` gives the
     severity of each image's corruption, and split "3" selects severity 3. An .npy file has the layout of CIFAR-10-C,
     with labels.npy next to it: `load("CIFAR-10-C/fog.npy", "3")`. A folder with sub-folders "train", "val" or "test" is
-    read from the one named `split`; any other folder has one sub-folder per class, or images only, and is the same set
-    for every split (options `side`, `crop`, `channels`; see `FolderSet`). A .parquet file is a table of configurations,
-    which are rendered (options `side`, `font`).
+    read from the one named `split`; one with a single .npz file and no images is that file; any other folder has one
+    sub-folder per class, or images only, and is the same set for every split (options `side`, `crop`, `channels`; see
+    `FolderSet`). A .parquet file is a table of configurations, which are rendered (options `side`, `font`).
 
     `limit` keeps the first images; of a set sorted by class it keeps about the same number of each class.
     """
@@ -115,7 +123,8 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
     if path.suffix == ".parquet" and path.is_file():
         return _load_table(path, options)
     if path.is_dir():
-        return _load_folder(path, split, options)
+        only = _only_npz(path)
+        return _load_folder(path, split, options) if only is None else _load_arrays(only, split, options)
     if path.exists():
         raise ValueError(
             f"{path} is a file of an unknown format; expected an .npz or .npy file, a .parquet table of "
@@ -155,6 +164,14 @@ def _load_table(path: Path, options: dict[str, Any]) -> ImageSet:
         if key not in _TABLE_OPTIONS:
             raise unknown("option for a table of configurations:", key, _TABLE_OPTIONS)
     return drawn.load_table(path, **options)
+
+
+def _only_npz(path: Path) -> Path | None:
+    """Return the .npz file of a folder that holds a single one and no images; None for any other folder."""
+    inside = [p for p in path.iterdir() if not p.name.startswith(".")]
+    arrays = [p for p in inside if p.suffix == ".npz" and p.is_file()]
+    others = [p for p in inside if p.is_dir() or p.suffix.lower() in SUFFIXES]
+    return arrays[0] if len(arrays) == 1 and not others else None
 
 
 def _load_folder(path: Path, split: str, options: dict[str, Any]) -> ImageSet:

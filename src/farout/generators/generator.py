@@ -2,51 +2,147 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from farout.component import Component
 from farout.core import ImageSet
+from farout.generators import files
+from farout.generators.monitor import Monitor
+from farout.generators.objective import Objective
+from farout.generators.pairing import Pairing
+from farout.generators.perceptual import Form
+from farout.generators.sampling import Sampler
+from farout.generators.task import GeneratorTask
+from farout.identity import digest_module
+from farout.networks.ensemble import Ensemble
+from farout.networks.network import Network
 from farout.registry import Registry
+from farout.training import Recipe, StageHistory, fit
+from farout.training.loop import Progress
+
+PREFIX = "generator."
+"""Prefix of the generating module's tensors: its name among the modules of the task."""
+PLAIN = Objective()
 
 
-class Generator(Component, ABC):
-    """Generative model of square images; its constructor takes at least `side` and `channels`.
+@dataclass(kw_only=True, eq=False)
+class Generator(Sampler):
+    """Generative model of square images. Settings are the fields of a dataclass, `side` and `channels` among them.
 
-    A model that samples implements `sample`; with `dim` and `decode` its latent can also be searched:
-    `farout.variations.Latent(generator=generator.decode, dim=generator.dim)`. A model that changes images implements
-    `translate`. Settings should be the fields of a dataclass.
+    A model that is trained by gradient steps defines `recipe`, `task` and `build`; then `fit`, `sample`, `decode`,
+    `save` and `load` are inherited. Any other defines these five itself. A model that changes images defines
+    `translate`. With `dim` and `decode` a latent can also be searched:
+    `farout.variations.Latent(generator=generator)`.
     """
 
-    dim: int = 0
-    """Number of coordinates of a latent; 0 if it has none."""
+    history: StageHistory | None = field(default=None, init=False, repr=False)
+    """Losses and FID of the training, epoch by epoch; None if it was loaded."""
 
-    @abstractmethod
-    def fit(self, train: ImageSet, *, val: ImageSet | None = None, seed: int = 0, **settings: Any) -> Self:
-        """Train on images; a second fit replaces the first."""
+    # Training
 
-    def sample(self, n: int, seed: int = 0) -> Tensor:
-        """Return new images, float32 [n, C, H, W] in [0, 1]; the same seed gives the same images."""
-        raise NotImplementedError(f"{self.name} cannot sample images; use translate(images, seed)")
+    def recipe(self, **changes: Any) -> Recipe:
+        """Return the settings of its training, with changes."""
+        raise NotImplementedError(f"{self.name} has no recipe; define recipe and task, or fit")
 
-    def decode(self, z: Tensor) -> Tensor:
-        """Return the images of latents [B, dim], float32 [B, C, H, W] in [0, 1]."""
-        raise NotImplementedError(f"{self.name} has no latent that can be searched")
+    def task(self, train: ImageSet, objective: Objective = PLAIN, *, seed: int = 0) -> GeneratorTask:
+        """Return the task of its training, with modules initialized from the seed; one of them is "generator"."""
+        raise NotImplementedError(f"{self.name} has no task; define recipe and task, or fit")
 
-    def translate(self, images: Tensor, seed: int = 0) -> Tensor:
-        """Return changed images of the same shape; the same seed gives the same images."""
-        raise NotImplementedError(f"{self.name} cannot translate images; use sample(n, seed)")
+    def build(self) -> nn.Module:
+        """Return the generating module with new weights, drawn from torch's global generator."""
+        raise NotImplementedError(f"{self.name} has no module; define build, or state_dict and load_state_dict")
 
-    @abstractmethod
+    def fit(
+        self,
+        train: ImageSet,
+        *,
+        val: ImageSet | None = None,
+        objective: str | Objective = "plain",
+        ensemble: Ensemble | None = None,
+        features: Network | None = None,
+        lambda_p: float | None = None,
+        lambda_s: float | None = None,
+        pairing: Pairing = "random",
+        form: Form = "unit",
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        checkpoint: str | Path | None = None,
+        progress: Progress | None = None,
+        samples: str | Path | None = None,
+        **recipe: Any,
+    ) -> Self:
+        """Train on images; a second fit replaces the first.
+
+        objective: "plain", "near" or "shifted", with the ensemble, the feature network, λp, λs, pairing and form of
+            `Objective`; or an `Objective`.
+        val, features: with a feature network, the FID to these images (or to training images) is measured from time to
+            time and is in `history`.
+        samples: folder for a grid of samples per epoch, PNG, always of the same latents.
+        checkpoint, progress: as in `farout.training.fit`. recipe: settings that differ from those of `recipe()`.
+        """
+        if not isinstance(objective, Objective):
+            objective = Objective(
+                name=objective,  # type: ignore[arg-type]
+                lambda_p=lambda_p, lambda_s=lambda_s, ensemble=ensemble,
+                features=None if objective == "plain" else features, pairing=pairing, form=form,
+            )  # fmt: skip
+        task = self.task(train, objective, seed=seed)
+        task.watch(Monitor(train if val is None else val, features, samples))
+        settings = self.recipe(**{"seed": seed, **recipe})
+        (history,) = fit(task, train, settings, device=device or "cpu", checkpoint=checkpoint, progress=progress)
+        self.load_state_dict(task.weights())
+        self.history = history
+        return self.to(device or "cpu")
+
+    # Weights
+
+    @property
+    def digest(self) -> str:
+        """Hash of the trained module."""
+        return digest_module(self.fitted)
+
+    def with_module(self, module: nn.Module) -> Self:
+        """Return a generator with the same settings and another module."""
+        other = copy.copy(self)
+        other.module = module
+        return other
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the tensors of the module; the names are those of `Task.weights`."""
+        return {f"{PREFIX}{key}": value for key, value in self.fitted.state_dict().items()}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Load the tensors of `state_dict`, or of `Task.weights`, whose other modules are ignored."""
+        own = {key.removeprefix(PREFIX): value for key, value in tensors.items() if key.startswith(PREFIX)}
+        with torch.random.fork_rng(devices=[]):
+            module = self.build()
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as error:
+            raise ValueError(f"the weights do not fit {self.name} with {self.params}: {error}") from error
+        self.module = module.eval()
+
     def save(self, path: str | Path) -> None:
-        """Write the weights as safetensors."""
+        """Write the weights as safetensors, with the name and the settings."""
+        files.save(Path(path), self.state_dict(), files.Header(self.name, self.version, self.params))
 
-    @abstractmethod
     def load(self, path: str | Path) -> Self:
-        """Read weights that `save` wrote."""
+        """Read weights that `save` wrote; raise if they are those of another generator or of other settings."""
+        files.check(Path(path), files.Header(self.name, self.version, self.params))
+        self.load_state_dict(files.tensors(Path(path)))
+        self.history = None
+        return self
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the module to a device."""
+        self.fitted.to(device)
+        return self
 
 
 GENERATORS: Registry[Generator] = Registry("generator", Generator)

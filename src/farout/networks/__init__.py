@@ -21,6 +21,7 @@ from farout.networks.accuracy import accuracy
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
+from farout.networks.restricted import restrict
 from farout.networks.weights import load_weights, save_weights
 from farout.registry import UnknownName, unknown
 from farout.rng import seed_of
@@ -35,6 +36,7 @@ __all__ = [
     "create",
     "load_weights",
     "names",
+    "restrict",
     "save_weights",
     "train",
 ]
@@ -48,8 +50,8 @@ def __getattr__(name: str) -> Any:
 
 SMALLEST = 16
 """Smallest image side that all networks support."""
-
-
+MOST_CHANNELS = 1024
+"""Largest width of a built-in network, in channels of its first stage; more are probably a mistake."""
 GIVEN = ("classes", "side", "channels")
 """Arguments that are passed to a network's builder if it accepts them."""
 
@@ -80,7 +82,8 @@ def create(
         number of classes give features only too: detectors that read logits raise an error, and so does `train`.
     fine_tune: replace the head of pretrained weights that have other classes; the new head is drawn from `seed`.
     mean, std: normalizer; by default 0.5 for networks of farout and images with one channel, else that of the weights.
-    params: further parameters of a user's network.
+    params: further parameters of the network: `width`, the channels of its first stage, where its small-image form has
+        one (resnet18 with width=16 has stages of 16, 32, 64 and 128 channels), and those of a user's network.
     """
     if not isinstance(name, str):
         raise unknown("network", name, names())
@@ -103,26 +106,29 @@ def create(
     with seeded(seed_of(seed, "network", name)), torch.device("cpu"):
         if theirs:
             check_parameters(name, params)
+            _refuse_parameters(name, params)
             module = timm_bridge.build(name, classes, side, channels, pretrained=pretrained)
         else:
             module = _build(name, {"classes": classes, "side": side, "channels": channels}, params)
     if isinstance(module, Network):
         return module.eval() if mean is None and std is None else _normalized(module, mean, std)
     own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
-    return Network(
+    network = Network(
         module,
         mean=own[0] if mean is None else mean,
         std=own[1] if std is None else std,
         head=None if classes else False,
     )
+    network.name = name
+    return network
 
 
 def parameters(name: str) -> list[str] | None:
-    """Return the parameters of a user's network other than classes, side and channels; None if it accepts any."""
-    builder = _users_maker(name)
-    if builder is None:
+    """Return the parameters of a network other than classes, side and channels; None if it accepts any."""
+    try:
+        known = inspect.signature(NETWORKS[name]).parameters.values()
+    except UnknownName:
         return []
-    known = inspect.signature(builder).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known):
         return None
     return [parameter.name for parameter in known if parameter.name not in GIVEN]
@@ -145,6 +151,15 @@ def own_identity(name: str, params: Mapping[str, Any]) -> dict[str, Json]:
     return {} if maker is None else {"code": describe_maker(maker), "params": dict(params)}
 
 
+def _refuse_parameters(name: str, params: Mapping[str, Any]) -> None:
+    """Raise an error if a network that timm builds is given parameters."""
+    if params:
+        raise ValueError(
+            f"{name} is built by timm, without parameters, got {', '.join(params)}: from {timm_bridge.LARGE} px on, "
+            "and with pretrained weights, a network has its published widths"
+        )
+
+
 def _users_maker(name: str) -> Callable[..., nn.Module] | None:
     """Return the class or function that builds a user's network; None for other names."""
     try:
@@ -157,10 +172,19 @@ def _users_maker(name: str) -> Callable[..., nn.Module] | None:
 def _build(name: str, inputs: dict[str, int], params: dict[str, Any]) -> nn.Module:
     """Build a registered network with those of the inputs that its builder accepts."""
     check_parameters(name, params)
+    if not is_users(NETWORKS[name]):
+        _check_widths(name, params)
     known = inspect.signature(NETWORKS[name]).parameters.values()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known)
     named = {parameter.name for parameter in known}
     return NETWORKS.create(name, **{key: value for key, value in inputs.items() if takes_any or key in named}, **params)
+
+
+def _check_widths(name: str, params: Mapping[str, Any]) -> None:
+    """Raise an error if the parameters of a built-in network, all of them widths, are no numbers of channels."""
+    for key, value in params.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_CHANNELS:
+            raise ValueError(f"network {name!r}: expected {key} from 1 to {MOST_CHANNELS}, got {value!r}")
 
 
 def _normalized(network: Network, mean: Any, std: Any) -> Network:

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from farout.networks.base import NETWORKS, convolution, he_initialize
 
-GROWTH = 32
-"""Growth rate k, the number of channels that every layer adds (Huang et al. 2017, table 1)."""
 DEPTHS = (6, 12, 24, 16)
 """Number of layers of each dense block (Huang et al. 2017, table 1)."""
 
@@ -17,10 +15,10 @@ DEPTHS = (6, 12, 24, 16)
 class DenseLayer(nn.Module):
     """BN, ReLU, 1×1 to 4k channels, BN, ReLU, 3×3 to k channels, concatenated to the input (DenseNet-B, section 3)."""
 
-    def __init__(self, inputs: int) -> None:
+    def __init__(self, inputs: int, growth: int) -> None:
         super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), convolution(inputs, 4 * GROWTH, 1)
-        self.bn2, self.conv2 = nn.BatchNorm2d(4 * GROWTH), convolution(4 * GROWTH, GROWTH)
+        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), convolution(inputs, 4 * growth, 1)
+        self.bn2, self.conv2 = nn.BatchNorm2d(4 * growth), convolution(4 * growth, growth)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.conv1(F.relu(self.bn1(x), inplace=True))
@@ -37,19 +35,23 @@ def transition(inputs: int) -> nn.Module:
 
 @NETWORKS.register("densenet121")
 class DenseNet(nn.Module):
-    """DenseNet-121 of Huang et al. 2017, table 1, with a stem without strides and pooling."""
+    """DenseNet-121 of Huang et al. 2017, table 1, with a stem without strides and pooling.
+
+    width: channels of the stem, 2k for the growth rate k, the number of channels that every layer adds (k = 32).
+    """
 
     block_names = ("dense1", "dense2", "dense3", "dense4")
 
-    def __init__(self, classes: int, side: int, channels: int) -> None:
+    def __init__(self, classes: int, side: int, channels: int, width: int = 64) -> None:
         super().__init__()
-        self.side = side
-        width = 2 * GROWTH
+        if width % 2:
+            raise ValueError(f"densenet121: width is twice the growth rate, expected an even number, got {width}")
+        self.side, growth = side, width // 2
         self.conv1 = convolution(channels, width)
         for stage, depth in enumerate(DEPTHS, start=1):
-            layers = [DenseLayer(width + GROWTH * index) for index in range(depth)]
+            layers = [DenseLayer(width + growth * index, growth) for index in range(depth)]
             self.add_module(f"dense{stage}", nn.Sequential(*layers))
-            width += GROWTH * depth
+            width += growth * depth
             if stage < len(DEPTHS):
                 self.add_module(f"transition{stage}", transition(width))
                 width //= 2

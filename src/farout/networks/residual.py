@@ -115,9 +115,9 @@ def _register_cifar(depth: int) -> None:
     """Build the CIFAR ResNet of He et al. 2016, section 4.2: depth = 6n + 2 layers, n basic blocks per stage."""
 
     @NETWORKS.register(f"resnet{depth}")
-    def make(classes: int, side: int, channels: int) -> nn.Module:
-        depths = [(depth - 2) // 6] * 3
-        return ResNet(BasicBlock, depths, (16, 32, 64), classes=classes, side=side, channels=channels, project=False)
+    def make(classes: int, side: int, channels: int, width: int = 16) -> nn.Module:
+        depths, widths = [(depth - 2) // 6] * 3, (width, 2 * width, 4 * width)
+        return ResNet(BasicBlock, depths, widths, classes=classes, side=side, channels=channels, project=False)
 
     make.__doc__ = f"ResNet-{depth} for small images (He et al. 2016, section 4.2): stages of 16, 32 and 64 channels."
 
@@ -126,8 +126,8 @@ def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Seq
     """Build the stages of He et al. 2016, table 1, after the small stem."""
 
     @NETWORKS.register(name)
-    def make(classes: int, side: int, channels: int) -> nn.Module:
-        widths = (64, 128, 256, 512)
+    def make(classes: int, side: int, channels: int, width: int = 64) -> nn.Module:
+        widths = (width, 2 * width, 4 * width, 8 * width)
         return ResNet(block, depths, widths, classes=classes, side=side, channels=channels, project=True)
 
     make.__doc__ = f"ResNet-{name[6:]} (He et al. 2016, table 1); below 96 px its 3×3 stem keeps the side, else timm's."

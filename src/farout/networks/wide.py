@@ -27,20 +27,23 @@ class PreactivationBlock(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """WRN-depth-factor without dropout (Zagoruyko & Komodakis 2016, table 1): depth = 6n + 4, n blocks per stage."""
+    """WRN-depth-factor without dropout (Zagoruyko & Komodakis 2016, table 1): depth = 6n + 4, n blocks per stage.
+
+    width: channels of the stem; the stages have `factor`, 2 and 4 times `factor` as many.
+    """
 
     block_names = ("layer1", "layer2", "layer3")
 
-    def __init__(self, depth: int, factor: int, *, classes: int, side: int, channels: int) -> None:
+    def __init__(self, depth: int, factor: int, *, classes: int, side: int, channels: int, width: int) -> None:
         super().__init__()
         self.side = side
-        count = (depth - 4) // 6
-        self.conv1 = convolution(channels, 16)
-        self.layer1 = _stage(count, 16, 16 * factor, 1)
-        self.layer2 = _stage(count, 16 * factor, 32 * factor, 2)
-        self.layer3 = _stage(count, 32 * factor, 64 * factor, 2)
-        self.bn1 = nn.BatchNorm2d(64 * factor)
-        self.linear = nn.Linear(64 * factor, classes)
+        count, first = (depth - 4) // 6, factor * width
+        self.conv1 = convolution(channels, width)
+        self.layer1 = _stage(count, width, first, 1)
+        self.layer2 = _stage(count, first, 2 * first, 2)
+        self.layer3 = _stage(count, 2 * first, 4 * first, 2)
+        self.bn1 = nn.BatchNorm2d(4 * first)
+        self.linear = nn.Linear(4 * first, classes)
         he_initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,12 +58,12 @@ def _stage(count: int, inputs: int, width: int, stride: int) -> nn.Module:
 
 
 @NETWORKS.register("wrn28_10")
-def wrn28_10(classes: int, side: int, channels: int) -> nn.Module:
+def wrn28_10(classes: int, side: int, channels: int, width: int = 16) -> nn.Module:
     """WRN-28-10 of Zagoruyko & Komodakis 2016."""
-    return WideResNet(28, 10, classes=classes, side=side, channels=channels)
+    return WideResNet(28, 10, classes=classes, side=side, channels=channels, width=width)
 
 
 @NETWORKS.register("wrn40_2")
-def wrn40_2(classes: int, side: int, channels: int) -> nn.Module:
+def wrn40_2(classes: int, side: int, channels: int, width: int = 16) -> nn.Module:
     """WRN-40-2 of Zagoruyko & Komodakis 2016."""
-    return WideResNet(40, 2, classes=classes, side=side, channels=channels)
+    return WideResNet(40, 2, classes=classes, side=side, channels=channels, width=width)

@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     """Return the study without the seeds and trained networks beyond its budget, and a text per cut."""
     shared, cuts = SHARED[spec.budget], []
-    trained = [index for index, network in enumerate(spec.networks) if network.train]
+    trained = [index for index, network in enumerate(spec.networks) if any(part.train for part in network.parts)]
     left_out = trained[shared.trained_networks :] if shared.trained_networks else []
     seeds = spec.seeds[: shared.seeds]
     if left_out:
-        names = ", ".join(spec.networks[index].label or spec.networks[index].name for index in left_out)
+        names = ", ".join(spec.networks[index].title for index in left_out)
         cuts.append(f"{len(left_out)} of {len(trained)} networks to be trained: {names}")
     if seeds != spec.seeds:
         cuts.append(f"{len(spec.seeds) - len(seeds)} of {len(spec.seeds)} seeds")
-    epochs = max((network.train.epochs or 0 for network in spec.networks if network.train), default=0)
+    recipes = [part.train for network in spec.networks for part in network.parts if part.train]
+    epochs = max((recipe.epochs or 0 for recipe in recipes), default=0)
     if shared.epochs and epochs > shared.epochs:
         cuts.append(f"{epochs - shared.epochs} of {epochs} epochs of training")
-    if shared.epochs and any(network.train.steps for network in spec.networks if network.train):
+    if shared.epochs and any(recipe.steps for recipe in recipes):
         cuts.append(f"steps of training after {shared.epochs} epochs")
     networks = [network for index, network in enumerate(spec.networks) if index not in left_out]
     return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts

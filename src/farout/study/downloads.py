@@ -8,7 +8,7 @@ from farout.data.download import NotDownloaded, cache_folder, offline
 from farout.networks.timm_bridge import expect_weights
 from farout.study.cuts import cut_to_budget
 from farout.study.sources.images import NamedImages
-from farout.study.spec import StudySpec
+from farout.study.spec import DataSpec, StudySpec
 
 
 def missing_downloads(spec: StudySpec) -> NotDownloaded:
@@ -17,13 +17,14 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
     inliers = spec.inliers
     named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
     with offline() as absent:
-        for data in filter(None, named):
+        for data in named:
             with suppress(NotDownloaded):
-                NamedImages(data).preview()
-        for network in spec.networks:
-            if network.pretrained:
+                if isinstance(data, DataSpec):
+                    NamedImages(data).preview()
+        for part in (part for network in spec.networks for part in network.parts):
+            if part.pretrained:
                 with suppress(NotDownloaded):
-                    expect_weights(network.name)
+                    expect_weights(part.name)
     lines = [f"  {name} from {address}" for name, address in absent.items()]
     files = "1 file is" if len(lines) == 1 else f"{len(lines)} files are"
     return NotDownloaded(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
@@ -15,28 +16,30 @@ from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
 from farout.registry import UnknownName
-from farout.rng import seed_of
 from farout.study.budget import SHARED
 from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
-from farout.study.cells.train import TrainCell, TrainedNetwork
 from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
+from farout.study.generated import generated_cuts, generated_from
+from farout.study.networks import depends_on_seed, network_from
 from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
-from farout.study.sources.networks import JoinedNetworks, NetworkSource, StoredNetwork, forget_loaded
+from farout.study.sources.networks import NetworkSource, forget_loaded
 from farout.study.spec import (
-    SPLIT,
     Budget,
     DataSpec,
     DetectorSpec,
+    GeneratedSpec,
     InliersSpec,
-    NetworkSpec,
     ProtocolSpec,
     StudySpec,
-    TrainSpec,
     suggest_plugin,
 )
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
+
+ImagesSpec = DataSpec | GeneratedSpec
+"""Entry of an image set in a study file."""
+S = TypeVar("S", bound=ImagesSpec)
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def from_spec(spec: StudySpec) -> Study:
         spec.protocols,
         spec.budget,
         spec.model_dump(mode="json"),
-        [*cuts, *drop_unsuited_detectors(trials)],
+        [*cuts, *_generated_cuts(cut, trials[0]), *drop_unsuited_detectors(trials)],
     )
     study.check()
     return study
@@ -154,17 +157,32 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
     inliers = inliers_from(named, spec.budget)
     if spec.validation_outliers:
-        learned = MatchedImages(NamedImages(seeded(spec.validation_outliers, seed)), inliers.test.about.shape)
+        learned = MatchedImages(
+            images_from(seeded(spec.validation_outliers, seed), inliers, spec.budget), inliers.test.about.shape
+        )
         inliers = replace(inliers, outliers=subset(learned, SHARED[spec.budget].val_images))
-    outliers = outliers_from([seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)])
+    named_outliers = [seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)]
+    outliers = outliers_from(named_outliers, inliers, spec.budget)
     new = seed == spec.seeds[0] or named != spec.inliers
-    networks = [_network(item, spec, inliers, seed) for item in spec.networks if item.train or new]
+    networks = [
+        network_from(item, inliers, spec.budget, seed) for item in spec.networks if new or depends_on_seed(item)
+    ]
     return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new, seed))
 
 
-def seeded(data: DataSpec, seed: int) -> DataSpec:
+def _generated_cuts(spec: StudySpec, trial: Trial) -> list[str]:
+    """Return what the budget leaves out of the generated sets."""
+    generated = [(item, trial.outliers[item.title]) for item in spec.outliers if isinstance(item, GeneratedSpec)]
+    return [line for item, source in generated for line in generated_cuts(item, source, spec.budget)]
+
+
+def seeded(data: S, seed: int) -> S:
     """Return the set with this seed, if sets of that name take a seed and the study sets none."""
-    if data.name not in DATASETS or "seed" not in inspect.signature(DATASETS[data.name]).parameters:
+    if (
+        isinstance(data, GeneratedSpec)
+        or data.name not in DATASETS
+        or "seed" not in inspect.signature(DATASETS[data.name]).parameters
+    ):
         return data
     return data.model_copy(update={"options": {"seed": seed, **data.options}})
 
@@ -176,16 +194,27 @@ def own_outliers(test: DataSpec) -> list[DataSpec]:
     return [DataSpec(name=test.name, split=split, options=test.options) for split in outlier_splits(test.name)]
 
 
-def outliers_from(specs: list[DataSpec]) -> dict[str, ImageSource]:
+def outliers_from(specs: Sequence[ImagesSpec], inliers: Inliers, budget: Budget) -> dict[str, ImageSource]:
     """Return the outlier sets by label. Raise for duplicate labels."""
     sources: dict[str, ImageSource] = {}
     for spec in specs:
-        name = Path(spec.name).name.removesuffix(".npz")
-        label = spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
+        label = _label(spec)
         if label in sources:
             raise ValueError(f"two outlier sets are called {label!r}; give each a label: {{name: …, label: another}}")
-        sources[label] = NamedImages(spec)
+        sources[label] = images_from(spec, inliers, budget)
     return sources
+
+
+def _label(spec: ImagesSpec) -> str:
+    if isinstance(spec, GeneratedSpec):
+        return spec.title
+    name = Path(spec.name).name.removesuffix(".npz")
+    return spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
+
+
+def images_from(spec: ImagesSpec, inliers: Inliers, budget: Budget) -> ImageSource:
+    """Return the source of an image set that a study names: images that exist, or that the study generates."""
+    return generated_from(spec, inliers, budget) if isinstance(spec, GeneratedSpec) else NamedImages(spec)
 
 
 def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
@@ -198,61 +227,6 @@ def inliers_from(spec: InliersSpec, budget: Budget) -> Inliers:
     fitting: ImageSource = train if val else CutImages(train, validation=False)
     held_out: ImageSource = val or CutImages(train, validation=True)
     return Inliers(subset(fitting, shared.train_images), subset(held_out, shared.val_images), test)
-
-
-def _network(item: NetworkSpec, spec: StudySpec, inliers: Inliers, seed: int) -> NetworkSource:
-    label = item.label or item.name
-    if members := _members(item, seed):
-        return JoinedNetworks(label, tuple(_network(member, spec, inliers, own) for member, own in members))
-    if item.train is None:
-        return stored_network(item, inliers.train or inliers.test)
-    if inliers.train is None or inliers.val is None:
-        raise ValueError(f"network {label!r} is to be trained, but the inliers have no train split; {SPLIT}")
-    if not inliers.train.about.labeled:
-        raise ValueError(
-            f"network {label!r} is to be trained, and the images of {inliers.train.about.name} have no labels: give a "
-            "folder with one sub-folder per class, or an .npz file with 'labels'"
-        )
-    item = item.model_copy(update={"train": _within(item.train, SHARED[spec.budget].epochs, inliers.train)})
-    cell = TrainCell(item, label, seed, inliers.train, inliers.val)
-    with suggest_plugin():
-        cell.untrained()  # raises now for a wrong name or normalizer
-    return TrainedNetwork(cell)
-
-
-def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> TrainSpec:
-    """Return the recipe with at most `epochs` epochs; unchanged for None."""
-    return recipe if epochs is None else recipe.shortened(epochs, recipe.steps_per_epoch(images.about.total))
-
-
-def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
-    """Return the source of a network with existing weights that fits the images."""
-    channels, side, _ = images.about.shape
-    if item.classes is None and not item.pretrained and not images.about.labeled:
-        raise ValueError(
-            f"network {item.label or item.name!r}: the number of its classes is unknown, since the images of "
-            f"{images.about.name} have no labels: give classes: 10 beside its weights (classes: 0 for its features "
-            "alone)"
-        )
-    classes = len(images.about.classes) if item.classes is None else item.classes
-    stored = StoredNetwork(item, item.label or item.name, classes, item.side or side, channels)
-    with suggest_plugin():
-        stored.identity()  # reads the weights, so that a missing file is found before any work
-    return stored
-
-
-def _members(item: NetworkSpec, seed: int) -> list[tuple[NetworkSpec, int]]:
-    """Return the networks of an ensemble with their seeds; the first equals the network without an ensemble."""
-    label = item.label or item.name
-    if isinstance(item.weights, tuple):
-        return [(item.model_copy(update={"weights": file}), seed) for file in item.weights]
-    return [
-        (
-            item.model_copy(update={"label": f"{label}, member {index + 1}", "members": None}),
-            seed_of(seed, "member", index) if index else seed,
-        )
-        for index in range(item.members or 0)
-    ]
 
 
 def _detector(item: DetectorSpec) -> PostHoc | Detector:

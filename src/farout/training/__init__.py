@@ -1,7 +1,7 @@
 """Training: one loop for classifiers, detectors and generators.
 
 task.py        `Task`, to be subclassed: modules, players, losses and validation of a training
-recipe.py      all settings of a training; schedules.py: learning rates, ramps, decays
+recipe.py      all settings of a training; presets.py: those of papers; schedules.py: learning rates, ramps, decays
 loop.py        `fit`: trains a task, with checkpoints and progress; stage.py: one stage of it, step by step
 feed.py        the batches of every step; augment.py: augmentation of images
 players.py     optimizers, clipping, loss scaling; lars.py: LARS; weights.py: copies and moving averages

@@ -90,7 +90,7 @@ def train(
 
     The best epoch is the one with the highest validation accuracy, the last of equals.
     recipe: settings of `farout.training.Recipe`: epochs (or steps), and any other that differs from its default, such
-        as lr, batch, momentum, weight_decay, schedule, augment or seed.
+        as lr, batch, momentum, weight_decay, schedule, augment or seed; or a `preset` by name ("raised_bar_mnist").
     checkpoint, progress: as in `farout.training.fit`.
     """
     task = Classifier(network, val_set)

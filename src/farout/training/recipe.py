@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 from farout.identity import Json
 from farout.registry import unknown
 from farout.training.augment import CROP_FLIP, augmentation_names, augmentations
+from farout.training.presets import apply_preset
 from farout.training.schedules import learning_rate
 
 Optimizer = Literal["sgd", "adam", "adamw", "lars"]
@@ -123,7 +124,11 @@ class Recipe:
 
     @classmethod
     def of(cls, **settings: Any) -> Recipe:
-        """Return the recipe with these settings; raise if one is unknown, naming the most similar one."""
+        """Return the recipe with these settings; raise if one is unknown, naming the most similar one.
+
+        preset: name of a recipe of `farout.training.presets`; other settings replace its own.
+        """
+        settings = apply_preset(settings)
         cls._check_names(settings)
         return cls(**settings)
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -126,7 +126,7 @@ class Task(ABC):
     """Modules whose weights are averaged if the recipe has a moving average; None = all."""
     scalars: Mapping[str, Callable[[Position], float]] = NONE
     """Scalars that change during training (ε, κ): functions of the position."""
-    figure: ClassVar[str] = "validation figure"
+    figure: str = "validation figure"
     """Name of the number that `validate` returns."""
 
     @property

@@ -24,7 +24,7 @@ def write_npz(
     path: Path,
     shape: Sequence[int],
     blocks: Iterable[bytes],
-    others: Mapping[str, NDArray[np.int64]],
+    others: Mapping[str, NDArray[Any]],
     compress: bool = False,
 ) -> None:
     """Write an .npz file with `images` of this shape from blocks of 8-bit values, and other arrays."""

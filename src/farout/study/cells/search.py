@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.score import ScoreCell
 from farout.study.sources.images import ImageSource
+from farout.study.sources.variations import is_portable, opened, required_cells
 from farout.study.store import Store, array_file, score_table
 from farout.study.subjects.subject import Subject
 from farout.study.thumbnails import EXAMPLES, thumbnails
@@ -66,7 +67,8 @@ class SearchCell(Cell):
 
     @property
     def requires(self) -> tuple[Cell, ...]:
-        return (*self.subject.requires, *(self.images.requires if self.images else ()), self.reference)
+        images = self.images.requires if self.images else ()
+        return (*self.subject.requires, *images, *required_cells(self.variation), self.reference)
 
     @property
     def title(self) -> str:
@@ -84,6 +86,16 @@ class SearchCell(Cell):
 
     def work(self, cells: Sequence[Any]) -> Work:
         return SearchWork(tuple(cells))
+
+    def open_variation(self, store: Store) -> OpenVariation:
+        """Return the variation, ready to decode; a generator that the run has trained is read from the store."""
+        return OpenVariation(opened(self.variation, store))
+
+
+class OpenVariation(NamedTuple):
+    """Variation of a search cell, ready to decode."""
+
+    variation: Variation
 
     def decode(self, images: ImageSet | None, indices: NDArray[np.int64], z: Tensor) -> Tensor:
         """Return the images that the latents make of the bases at these indices."""
@@ -109,7 +121,7 @@ class SearchWork(Work):
     @cached_property
     def portable(self) -> bool:
         fixed = not self.cell.subject.portable or (self.cell.images and not self.cell.images.portable)
-        return not fixed and _is_picklable(self.cell)
+        return not fixed and is_portable(self.cell.variation) and _is_picklable(self.cell)
 
     @cached_property
     def roles(self) -> dict[str, int]:
@@ -145,6 +157,11 @@ class SearchJob(SingleJob[SearchCell]):
         return self.cell.search.scaled(spread(self.store.scores(self.cell.reference.id), self.cell.subject.label))
 
     @cached_property
+    def varied(self) -> OpenVariation:
+        """The variation, opened by the first chunk."""
+        return self.cell.open_variation(self.store)
+
+    @cached_property
     def judge(self) -> Judge:
         """The detector, loaded by the first chunk: a process that only collects results does not need it."""
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
@@ -157,11 +174,12 @@ class SearchJob(SingleJob[SearchCell]):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         cell, chains = self.cell, chunk.stop - chunk.start
-        base = cell.base(self.images, range(chunk.start, chunk.stop), self.device)
+        variation = self.varied.variation
+        base = self.varied.base(self.images, range(chunk.start, chunk.stop), self.device)
         resume = self._read_state(chunk)
         progress(chains * self._queries(resume.steps) if resume else 0)
         walks = walk(
-            self.search, cell.variation.space, objective(cell.variation, base, self.judge, cell.subject.label),
+            self.search, variation.space, objective(variation, base, self.judge, cell.subject.label),
             chains, cell.steps,
             seed=cell.seed, first=chunk.start, marks=self.marks, device=self.device, resume=resume,
         )  # fmt: skip
@@ -233,7 +251,7 @@ class SearchJob(SingleJob[SearchCell]):
         order = np.argsort(scores, kind="stable")
         for kind, indices in (("lowest", order[:EXAMPLES]), ("first", np.arange(min(EXAMPLES, len(scores))))):
             z = torch.from_numpy(latents[indices]).to(self.device)
-            examples |= {kind: indices, f"{kind}_images": thumbnails(self.cell.decode(self.images, indices, z))}
+            examples |= {kind: indices, f"{kind}_images": thumbnails(self.varied.decode(self.images, indices, z))}
             if self.images is not None:
                 examples[f"{kind}_bases"] = thumbnails(self.images.batch(indices))
         return examples

@@ -52,8 +52,8 @@ class TrainingCell(Cell):
     def task(self, images: ImageSet, others: Mapping[str, ImageSet], store: Store) -> Task:
         """Return the task before training, with modules initialized from the seed."""
 
-    def facts(self, histories: Sequence[StageHistory]) -> dict[str, float]:
-        """Return the small facts of a finished training."""
+    def facts(self, histories: Sequence[StageHistory]) -> Mapping[str, Any]:
+        """Return the small facts of a finished training: numbers, or lists of numbers."""
         return {}
 
     @property
@@ -64,6 +64,11 @@ class TrainingCell(Cell):
     @property
     def requires(self) -> tuple[Cell, ...]:
         return tuple(cell for source in self.sources for cell in source.requires)
+
+    @property
+    def portable(self) -> bool:
+        """True if it can run in another process."""
+        return all(source.portable for source in self.sources)
 
     @property
     def title(self) -> str:
@@ -80,7 +85,7 @@ class TrainWork(Work):
 
     @property
     def portable(self) -> bool:
-        return all(source.portable for source in self.cells[0].sources)
+        return bool(self.cells[0].portable)
 
     @cached_property
     def roles(self) -> dict[str, int]:
@@ -131,7 +136,7 @@ class TrainJob(SingleJob[TrainingCell]):
             for name, rows in self.results.items()
             if name.startswith(WEIGHT)
         }
-        facts = {name: rows.item() for name, rows in self.results.items() if not name.startswith(WEIGHT)}
+        facts = {name: rows.tolist() for name, rows in self.results.items() if not name.startswith(WEIGHT)}
         return Record(facts, {WEIGHTS: lambda path: write_tensors(path, weights, {"format": "pt"})})
 
 
@@ -218,7 +223,7 @@ class TrainedNetwork(NetworkSource):
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
-        return all(source.portable for source in self.cell.sources)
+        return self.cell.portable
 
     @property
     def requires(self) -> tuple[Cell, ...]:

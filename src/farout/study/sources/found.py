@@ -54,11 +54,12 @@ class FoundSet(PendingSet):
         self._latents: Tensor | None = None
 
     def read(self, store: Store) -> None:
-        """Read the latents from the store."""
+        """Read the latents from the store, and open the variation that decodes them."""
+        self._varied = self.search.open_variation(store)
         self._latents = torch.from_numpy(store.arrays(self.search.id, FOUND)["latents"])
 
     def batch(self, indices: ArrayLike) -> Tensor:
         if self._latents is None:
             return super().batch(indices)
         selected = as_indices(indices, len(self))
-        return self.search.decode(self._base, selected, self._latents[torch.from_numpy(selected)])
+        return self._varied.decode(self._base, selected, self._latents[torch.from_numpy(selected)])

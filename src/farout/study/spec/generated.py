@@ -1,0 +1,147 @@
+"""Specs of generated image sets: Near-OoD and Shifted sets of the raised bar, and plain samples of a generator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator
+
+from farout.generators import GENERATORS, Generator, create
+from farout.generators.files import header
+from farout.generators.mi_interval import AUTO, MIInterval, parse_interval
+from farout.generators.pairing import Pairing
+from farout.generators.perceptual import Form
+from farout.study.spec.data import Data
+from farout.study.spec.networks import AnyNetwork
+from farout.study.spec.parts import Label, NamedSpec, Spec, resolve_path
+
+LAMBDAS = tuple(0.5 + 0.25 * number for number in range(11))
+"""Values of λs of the paper: 0.5, 0.75, …, 3."""
+MOST_LAMBDAS = 100
+
+
+class GeneratorSpec(NamedSpec):
+    """Generator by name with its parameters: {name: dcgan, width: 32, train: {epochs: 20}}.
+
+    `train` holds changes of the generator's own recipe. A path alone names a file that `Generator.save` wrote.
+    """
+
+    kinds = ("generator",)
+    label: Label | None = None
+    weights: str | None = None
+    """File with the weights; None if the study trains it."""
+    train: dict[str, Any] = Field(default_factory=dict)
+
+    def with_classes(self, classes: int) -> GeneratorSpec:
+        """Return a conditional generator for so many classes; 0 for none."""
+        return self.model_copy(update={"params": {**self.params, "classes": classes}})
+
+    def untrained(self, shape: tuple[int, int, int]) -> Generator:
+        """Return the generator for images of this shape, before training; see `farout.generators.create`."""
+        channels, height, width = shape
+        if height != width:
+            raise ValueError(
+                f"{self.name} generates square images, and these are {height}×{width} px; give them a side:"
+            )
+        return create(self.name, height, channels, **self.params)
+
+
+def _generator(value: Any, info: ValidationInfo) -> Any:
+    """Expand a name to {name: …}, and the path of a file to the name and parameters in its header."""
+    if not isinstance(value, str):
+        return value
+    if value in GENERATORS or not Path(value).suffix:
+        return {"name": value}
+    path = resolve_path(value, info)
+    found = header(Path(path))
+    params = {key: item for key, item in found.params.items() if key not in ("side", "channels")}
+    return {"name": found.name, "params": params, "weights": path}
+
+
+AnyGenerator = Annotated[GeneratorSpec, BeforeValidator(_generator)]
+
+
+def _ensemble(value: Any) -> Any:
+    """Expand a list of networks to {ensemble: list}."""
+    return {"ensemble": value} if isinstance(value, list | tuple) else value
+
+
+class GeneratedSpec(Spec):
+    """Base of the specs of generated sets, each made once for all seeds of the study."""
+
+    name: str
+    label: Label | None = None
+    generator: AnyGenerator
+    seed: NonNegativeInt = 0
+    """Seed of the set: of its generators, of networks trained for it, and of its samples."""
+    count: PositiveInt | None = None
+    """Number of images; None = as many as the budget allows."""
+
+    @property
+    def title(self) -> str:
+        """Name that tables use."""
+        return self.label or self.name
+
+
+class SampledSpec(GeneratedSpec):
+    """Samples of a generator that is trained on the inliers, or read from a file."""
+
+    name: Literal["generated"]
+
+
+class BarSpec(GeneratedSpec):
+    """Base of the sets of the raised bar."""
+
+    ensemble: Annotated[AnyNetwork, BeforeValidator(_ensemble)] | None = None
+    """Networks of different architectures whose mutual information is the semantic loss; None = `DEFAULT_ENSEMBLE`."""
+    features: AnyNetwork | None = None
+    """Network of the perceptual loss; None = a VGG of the ensemble, or its first network."""
+    form: Form = "unit"
+    """Form of the perceptual loss."""
+
+
+class NearSpec(BarSpec):
+    """Near-OoD set: generators trained with several λs, whose pooled samples are filtered by mutual information."""
+
+    name: Literal["near_ood"]
+    generator: AnyGenerator = GeneratorSpec(name="dcgan")
+    lambda_s: Annotated[tuple[PositiveFloat, ...], Field(min_length=1, max_length=MOST_LAMBDAS)] = LAMBDAS
+    lambda_p: PositiveFloat = 1.0
+    pairing: Pairing = "random"
+    interval: str | tuple[float, float] = AUTO
+    """"auto" (the paper's rule), the name of a published interval, or two bounds in nats."""
+
+    @field_validator("interval")
+    @classmethod
+    def _check_interval(cls, value: Any) -> Any:
+        parse_interval(value)
+        return value
+
+    @field_validator("lambda_s", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        return value if isinstance(value, list | tuple) else [value]
+
+    @field_validator("lambda_s")
+    @classmethod
+    def _distinct(cls, values: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(values)) < len(values):
+            raise ValueError(f"every lambda_s must be listed once, got {list(values)}")
+        return values
+
+    @property
+    def bounds(self) -> MIInterval | None:
+        """The interval; None if the rule selects it."""
+        return parse_interval(self.interval)
+
+
+class ShiftedSpec(BarSpec):
+    """Shifted set: images that a generator has changed, far from the original and of its class."""
+
+    name: Literal["shifted"]
+    generator: AnyGenerator = GeneratorSpec(name="pix2pix")
+    lambda_s: PositiveFloat = 1.0
+    lambda_p: PositiveFloat = 2.0
+    images: Data | None = None
+    """Images to change; None = the inliers' test split."""
