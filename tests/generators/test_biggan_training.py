@@ -198,6 +198,8 @@ def test_an_image_depends_on_its_latent_and_its_label_only(trained: BigGAN, tmp_
     torch.testing.assert_close(trained.sample(70, seed=7, labels=labels.numpy()), many)
     z = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(trained.decode(z, labels[:3])[1:2], trained.decode(z[1:2], labels[1:2]))
+    with pytest.raises(ValueError, match="2 classes: pass the labels"):
+        trained.decode(z)
     trained.save(tmp_path / "g.safetensors")
     assert torch.equal(farout.generators.load(tmp_path / "g.safetensors").sample(3), trained.sample(3))
 
