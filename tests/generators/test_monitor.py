@@ -21,7 +21,7 @@ def test_fid_of_the_last_epoch_is_that_of_the_final_samples() -> None:
         rows = [features(one, needs=()).features for one in (model.sample(30), val.batch(range(30)))]
     assert len(model.history.figures) == 3
     assert model.history.figures[-1] == pytest.approx(fid(*(one.numpy() for one in rows)), rel=1e-6)
-    assert Monitor(val, features).figure == "FID on LeNet"
+    assert Monitor(val, features).figure == "FID on lenet"
 
 
 def test_fid_does_not_change_the_weights() -> None:

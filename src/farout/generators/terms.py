@@ -12,7 +12,8 @@ from farout.core import Activations
 from farout.generators.information import mutual_information
 from farout.generators.objective import Objective
 from farout.generators.pairing import nearest, same_class
-from farout.generators.perceptual import lpips_module, perceptual_distance
+from farout.generators.perceptual import perceptual_distance
+from farout.metrics.similarity import lpips_module
 from farout.networks.network import Network
 
 BLOCKS = ("blocks",)
@@ -71,7 +72,7 @@ class Terms:
         if self.objective.pairing == "same_class":
             partners = _same_class(real_labels, generated_labels)
         if self.lpips is not None:
-            distance = self.lpips(_rgb(generated), _rgb(real if partners is None else real[partners]))
+            distance: Tensor = self.lpips(_rgb(generated), _rgb(real if partners is None else real[partners]))
         else:
             distance = self._distance(generated, real, partners, shared)
         return total + self.perceptual * distance.mean()
