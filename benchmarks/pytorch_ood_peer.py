@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from farout.core import ImageSet
 from farout.networks.network import Network
-from farout.networks.timm_bridge import _mend_torchvision
+from farout.optional import mend_torchvision
 
 if TYPE_CHECKING:
     from benchmarks.peers import Passes, Sets
@@ -30,7 +30,7 @@ ON_VAL = {"temp_scaling", "klm", "react"}
 def missing() -> str:
     """Why it cannot be used; empty where it can."""
     try:
-        _mend_torchvision()
+        mend_torchvision()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import pytorch_ood.detector  # noqa: F401

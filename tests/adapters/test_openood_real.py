@@ -73,9 +73,9 @@ CLASSES = {
 @pytest.fixture(scope="module")
 def library() -> Iterator[Any]:
     """The package openood.postprocessors of the checkout."""
-    from farout.networks.timm_bridge import _mend_torchvision
+    from farout.optional import mend_torchvision
 
-    _mend_torchvision()
+    mend_torchvision()
     sys.path.insert(0, CHECKOUT)
     absent = [name for name in UNUSED if importlib.util.find_spec(name.split(".")[0]) is None]
     sys.modules.update({name: MagicMock() for name in absent})

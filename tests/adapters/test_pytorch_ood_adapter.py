@@ -210,9 +210,9 @@ def theirs() -> Any:
     """The library itself; skipped where it is absent."""
     if importlib.util.find_spec("pytorch_ood") is None or importlib.util.find_spec("torchvision") is None:
         pytest.skip("pytorch-ood is not installed")
-    from farout.networks.timm_bridge import _mend_torchvision
+    from farout.optional import mend_torchvision
 
-    _mend_torchvision()
+    mend_torchvision()
     import pytorch_ood.detector
 
     return pytorch_ood.detector

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import farout
-from farout.attention import attention_shift, grad_cam, ssim
+from farout.attention import attention_shift, grad_cam
+from farout.metrics import ssim
 from farout.networks.network import Network
 
 

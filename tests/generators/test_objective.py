@@ -103,8 +103,20 @@ def test_networks_are_neither_changed_nor_trained(ensemble: Ensemble) -> None:
     assert (ensemble.digest, features.digest) == before
     assert features.training
     assert all(one.requires_grad and one.grad is None for one in [*ensemble.parameters(), *features.parameters()])
-    assert terms.ensemble is not None
-    assert not any(one.requires_grad for one in terms.ensemble.parameters()), "no graph of weights is built"
+    frozen = [*terms.members, terms.features]
+    assert not any(one.requires_grad for net in frozen for one in net.parameters()), "no graph of weights is built"
+
+
+def test_a_member_that_gives_the_features_runs_once(ensemble: Ensemble) -> None:
+    made, real = pixels(4, 1), pixels(4, 0)
+    own = Terms(Objective(name="near", ensemble=ensemble, features=ensemble.members[1]), CPU)
+    passes: list[int] = []
+    for member in own.members:
+        member.register_forward_hook(lambda _m, inputs, _o: passes.append(len(inputs[0])))
+    total = own(made, real).item()
+    assert len(passes) == 4, "three members for the generated images, one for the real ones"
+    information, distance = quantities(ensemble, ensemble.members[1], made, real)
+    assert total == pytest.approx(distance - information, rel=1e-5)
 
 
 def test_autocast_changes_little(ensemble: Ensemble) -> None:
@@ -229,7 +241,7 @@ def test_errors(ensemble: Ensemble) -> None:
 
 def test_lpips_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lpips", None)
-    with pytest.raises(ImportError, match="pip install lpips"):
+    with pytest.raises(ImportError, match="pip install"):
         Terms(Objective(name="near", lambda_s=0, form="lpips"), CPU)
 
 

@@ -123,7 +123,9 @@ def test_discriminator_compares_with_the_original() -> None:
 def _context() -> Any:
     from types import SimpleNamespace
 
-    return SimpleNamespace(generator=torch.Generator().manual_seed(0), device=torch.device("cpu"))
+    return SimpleNamespace(
+        recipe=Pix2Pix(side=16).recipe(), generator=torch.Generator().manual_seed(0), device=torch.device("cpu")
+    )
 
 
 def test_shifted_objective_moves_away_from_the_original() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import farout
 from farout.core import Activations, PostHoc
 from farout.networks.network import Network
-from farout.networks.timm_bridge import _mend_torchvision
+from farout.optional import mend_torchvision
 
 
 def load() -> ModuleType:
@@ -22,7 +22,7 @@ def load() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            _mend_torchvision()  # which pytorch-ood imports, and which is broken on CPU builds of torch
+            mend_torchvision()  # which pytorch-ood imports, and which is broken on CPU builds of torch
             import pytorch_ood.detector
         except ImportError as error:
             pytest.skip(f"pytorch-ood cannot be imported ({error}); `make parity` installs it", allow_module_level=True)

@@ -111,3 +111,10 @@ def test_pretrained_weights_are_refused_where_there_are_none() -> None:
 def test_transformers_that_want_larger_images_name_the_small_networks(name: str) -> None:
     with pytest.raises(ValueError, match=r"got 28\. Networks for small images: .*vit_tiny"):
         networks.create(name, 10, 28)
+
+
+def test_name_is_the_one_it_was_created_by_else_the_class_of_its_module() -> None:
+    vgg, lenet = farout.networks.create("vgg11", 4, 16), farout.networks.create("lenet", 4, 16)
+    assert vgg.name == "vgg11"
+    assert farout.Network(vgg.module, mean=0.5, std=0.5).name == type(vgg.module).__name__
+    assert farout.networks.Ensemble([vgg, lenet]).name == "vgg11 + lenet"

@@ -28,7 +28,7 @@ def images(side: int) -> torch.Tensor:
 
 def test_the_error_without_timm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    monkeypatch.setattr(timm_bridge, "_mend_torchvision", lambda: None)
+    monkeypatch.setattr(timm_bridge, "mend_torchvision", lambda: None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "farout\[timm\]"'):
         networks.create("resnet50", 10, 224)
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import farout
-from farout.attention import grad_cam, ssim
+from farout.attention import grad_cam
+from farout.metrics import ssim
 from farout.networks.network import Network
-from farout.networks.timm_bridge import _mend_torchvision
+from farout.optional import mend_torchvision
 from helpers.peer import images, small_network
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason='needs pip install "farout[timm]"')
@@ -29,7 +30,7 @@ def peer(name: str) -> Any:
         warnings.simplefilter("ignore")
         try:
             if importlib.util.find_spec("torchvision"):
-                _mend_torchvision()  # which is broken on CPU builds of torch
+                mend_torchvision()  # which is broken on CPU builds of torch
             return importlib.import_module(name)
         except ImportError as error:
             pytest.skip(f"{name} cannot be imported ({error}); `make parity` installs what benchmarks/ names")

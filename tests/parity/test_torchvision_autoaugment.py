@@ -31,9 +31,9 @@ MOVED = ("shear_x", "shear_y", "rotate")
 
 @pytest.fixture(scope="module")
 def package() -> Any:
-    from farout.networks.timm_bridge import _mend_torchvision
+    from farout.optional import mend_torchvision
 
-    _mend_torchvision()
+    mend_torchvision()
     return importlib.import_module("torchvision.transforms.autoaugment")
 
 

@@ -20,9 +20,9 @@ if importlib.util.find_spec("torchvision") is None:
 
 @pytest.fixture(scope="module")
 def functional() -> Any:
-    from farout.networks.timm_bridge import _mend_torchvision
+    from farout.optional import mend_torchvision
 
-    _mend_torchvision()
+    mend_torchvision()
     return importlib.import_module("torchvision.transforms.functional")
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from farout.attention.grad_cam import grad_cam
-from farout.attention.ssim import ssim
+from farout.metrics.similarity import ssim
 from farout.networks.network import Network
 
 

@@ -9,8 +9,14 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from farout.generators.gan import Gan
+from farout.generators.gan import Gan, GanTask
 from farout.generators.generator import GENERATORS
+
+
+class DCGANTask(GanTask):
+    """Training in the order of the PyTorch example."""
+
+    reuses = True
 
 
 @GENERATORS.register("dcgan")
@@ -27,6 +33,7 @@ class DCGAN(Gan):
     """Coordinates of the normal latent."""
     width: int = 64
     """Channels of the layers next to the image; they double with every halving of the side."""
+    task_type: ClassVar[type[GanTask]] = DCGANTask
     settings: ClassVar[Mapping[str, Any]] = {}
 
     @property

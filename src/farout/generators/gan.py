@@ -31,11 +31,16 @@ class GanTask(GeneratorTask):
     Subclasses may change the players, `generate` and `judge`. Modules work on `Generator.inputs`: padded, in [−1, 1].
     """
 
+    reuses: ClassVar[bool] = False
+    """True if the generator's step uses the images that the discriminator's step before it has generated, as the public
+    code of DCGAN and Pix2Pix does; then players must have one step each, the discriminator first."""
+
     def __init__(self, generator: Gan, discriminator: nn.Module, objective: Objective) -> None:
         self.generator, self.objective = generator, objective
         self.modules = {"generator": generator.fitted, "discriminator": discriminator}
         self.adversarial = adversarial_loss(generator.loss)
         self.terms: Terms | None = None
+        self._made: tuple[Tensor, Tensor | None] | None = None
 
     @property
     def identity(self) -> Json:
@@ -56,13 +61,22 @@ class GanTask(GeneratorTask):
 
     def discriminator_loss(self, batch: Batch, context: Context) -> Tensor:
         """Return the adversarial loss of the discriminator; real and generated images pass it separately."""
-        generated, labels = self.generate(batch, context)
+        generated, labels = self._generate_both(batch, context) if self.reuses else self.generate(batch, context)
         real = self.judge(self.generator.inputs(batch.images), batch.labels, batch)
-        return self.adversarial.discriminator(real, self.judge(generated, labels, batch))
+        return self.adversarial.discriminator(real, self.judge(generated.detach(), labels, batch))
+
+    def _generate_both(self, batch: Batch, context: Context) -> tuple[Tensor, Tensor | None]:
+        """Generate images for the steps of both players; with several passes per step, for this one only."""
+        if context.recipe.accumulate > 1:
+            return self.generate(batch, context)
+        self.modules["generator"].requires_grad_(True)
+        self._made = self.generate(batch, context)
+        return self._made
 
     def generator_loss(self, batch: Batch, context: Context) -> Tensor:
         """Return the adversarial loss of the generator and the terms of the objective."""
-        generated, labels = self.generate(batch, context)
+        generated, labels = self._made or self.generate(batch, context)
+        self._made = None
         loss = self.adversarial.generator(self.judge(generated, labels, batch))
         if self.terms is None:
             return loss

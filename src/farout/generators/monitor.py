@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from farout.core import ImageSet
 from farout.files import atomic_file
-from farout.generators.perceptual import feature_name
+from farout.metrics import Moments, frechet_distance
+from farout.networks.fidelity import feature_moments
 from farout.networks.network import Network
 from farout.rng import subset_indices
-from farout.tensors import chunks
 
 if TYPE_CHECKING:
     from farout.generators.generator import Generator
@@ -46,11 +45,14 @@ class Monitor:
     @property
     def figure(self) -> str:
         """Name of the measured number."""
-        return f"FID on {feature_name(self.features)}" if self.features is not None else "FID"
+        return f"FID on {self.features.name}" if self.features is not None else "FID"
 
     def measure(self, generator: Generator, epoch: int, epochs: int) -> float | None:
         """Return the FID after an epoch, counted from 0; None if it is not measured then."""
-        return None
+        if self.features is None or epoch not in measured_epochs(epochs):
+            return None
+        samples = ImageSet.from_arrays(self._samples(generator, len(self._indices)).numpy())
+        return frechet_distance(feature_moments(self.features, samples), self._expected)
 
     def draw(self, generator: Generator, epoch: int) -> None:
         """Write the grid of samples after an epoch, counted from 0."""
@@ -71,17 +73,15 @@ class Monitor:
         return subset_indices(len(self.reference), MEASURED)
 
     @cached_property
-    def _expected(self) -> NDArray[np.float64]:
-        """Features of the reference images, [N, D]."""
-        return self._features(self.reference.batch(self._indices))
+    def _expected(self) -> Moments:
+        assert self.features is not None
+        return feature_moments(self.features, self.reference.subset(self._indices))
 
-    @torch.no_grad()
-    def _features(self, images: Tensor) -> NDArray[np.float64]:
-        network = self.features
-        assert network is not None
-        with network.evaluating():
-            parts = [network(images[part].to(network.device), needs=()).features for part in chunks(len(images))]
-        return torch.cat(parts).double().cpu().numpy()
+
+def measured_epochs(epochs: int) -> list[int]:
+    """Return the epochs of a training, counted from 0, after which the FID is measured."""
+    every = math.ceil(epochs / MEASUREMENTS)
+    return sorted({*range(every - 1, epochs, every), epochs - 1})
 
 
 def grid(images: Tensor) -> NDArray[np.uint8]:

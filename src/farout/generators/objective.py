@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from farout.generators.pairing import Pairing
-from farout.generators.perceptual import Form, check_blocks, feature_name
+from farout.generators.perceptual import Form, check_blocks
 from farout.identity import Json
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
@@ -85,7 +85,7 @@ class Objective:
             "version": 1,
             "weights": [self.lambda_p, self.lambda_s],
             "ensemble": self.ensemble.digest if self.ensemble is not None and self.lambda_s else None,
-            "features": None if features is None else [feature_name(features), features.digest],
+            "features": None if features is None else [features.name, features.digest],
             "pairing": self.pairing if self.lambda_p else None,
             "form": self.form if self.lambda_p else None,
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Literal
 
 import torch.nn.functional as F
@@ -42,22 +41,6 @@ def check_blocks(network: Network) -> None:
     """Raise if a network has no blocks to compare."""
     if not network.block_names:
         raise ValueError(
-            f"the feature network {feature_name(network)} has no blocks: pass the names of its feature maps, "
+            f"the feature network {network.name} has no blocks: pass the names of its feature maps, "
             "Network(module, blocks=[…])"
         )
-
-
-def feature_name(network: Network) -> str:
-    """Return the name of a feature network in tables and records: that of its architecture's class."""
-    return type(network.module).__name__
-
-
-def lpips_module() -> Any:
-    """Return LPIPS with VGG-16 and learned weights, of the package `lpips`; raise if it is missing."""
-    try:
-        lpips = importlib.import_module("lpips")
-    except ImportError as error:
-        raise ImportError(
-            'form="lpips" needs the package lpips: pip install lpips; form="unit" needs no package'
-        ) from error
-    return lpips.LPIPS(net="vgg", verbose=False)

@@ -84,6 +84,7 @@ def patch_discriminator(channels: int, width: int, layers: int) -> nn.Module:
 class Pix2PixTask(GanTask):
     """Training of a U-Net; the real pair of the discriminator is an image beside itself."""
 
+    reuses = True
     generator: Pix2Pix
 
     def generate(self, batch: Batch, context: Context) -> tuple[Tensor, Tensor | None]:

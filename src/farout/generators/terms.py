@@ -12,8 +12,11 @@ from farout.core import Activations
 from farout.generators.information import mutual_information
 from farout.generators.objective import Objective
 from farout.generators.pairing import nearest, same_class
-from farout.generators.perceptual import lpips_module, perceptual_distance
+from farout.generators.perceptual import perceptual_distance
+from farout.metrics.similarity import lpips_module
+from farout.networks.network import Network
 
+BLOCKS = ("blocks",)
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -29,17 +32,20 @@ class Terms:
         assert objective.lambda_p is not None
         assert objective.lambda_s is not None
         sign = 1.0 if objective.name == "near" else -1.0
-        self.objective, self.perceptual, self.semantic = (
-            objective,
-            sign * objective.lambda_p,
-            -sign * objective.lambda_s,
-        )
-        self.ensemble = frozen(objective.ensemble, device) if objective.ensemble and objective.lambda_s else None
-        self.features = self.lpips = None
-        if objective.lambda_p and objective.form == "lpips":
-            self.lpips = frozen(lpips_module(), device)
-        elif objective.lambda_p and objective.features is not None:
-            self.features = frozen(objective.features, device)
+        self.objective = objective
+        self.perceptual, self.semantic = sign * objective.lambda_p, -sign * objective.lambda_s
+        self.members: list[Network] = []
+        if objective.ensemble is not None and self.semantic:
+            self.members = frozen(objective.ensemble, device).members
+        self.lpips = frozen(lpips_module(), device) if self.perceptual and objective.form == "lpips" else None
+        self.features = self._features(device) if self.perceptual and objective.form != "lpips" else None
+
+    def _features(self, device: torch.device) -> Network:
+        """Return the feature network: a member of the ensemble if it is the same, so that they share a pass."""
+        network = self.objective.features
+        assert network is not None
+        same = [member for member in self.members if member.digest == network.digest]
+        return same[0] if same else frozen(network, device)
 
     def __call__(
         self,
@@ -52,40 +58,47 @@ class Terms:
 
         generated, real: images [B, C, H, W] in [0, 1]; of translated images, `real` are the originals.
         """
-        total = generated.new_zeros(())
-        if self.ensemble is not None:
-            members: Activations = self.ensemble(generated, needs=())
-            assert members.members is not None
-            total = total + self.semantic * mutual_information(members.members).mean()
+        total, shared = generated.new_zeros(()), None
+        if self.members:
+            outputs = [member(generated, needs=BLOCKS if member is self.features else ()) for member in self.members]
+            shared = next((one for one in outputs if one.blocks), None)
+            logits = torch.stack([one.logits for one in outputs], 1)
+            total = total + self.semantic * mutual_information(logits).mean()
             if generated_labels is None:
-                generated_labels = members.logits.detach().argmax(1)
-        if self.perceptual:
-            total = total + self.perceptual * self._distance(generated, real, real_labels, generated_labels).mean()
-        return total
+                generated_labels = logits.detach().float().softmax(2).mean(1).argmax(1)
+        if not self.perceptual:
+            return total
+        partners = None
+        if self.objective.pairing == "same_class":
+            partners = _same_class(real_labels, generated_labels)
+        if self.lpips is not None:
+            distance: Tensor = self.lpips(_rgb(generated), _rgb(real if partners is None else real[partners]))
+        else:
+            distance = self._distance(generated, real, partners, shared)
+        return total + self.perceptual * distance.mean()
 
-    def _distance(self, generated: Tensor, real: Tensor, labels: Tensor | None, predicted: Tensor | None) -> Tensor:
-        """Return the perceptual distance of every generated image to its real partner, [B]."""
-        partners = self._same_class(labels, predicted) if self.objective.pairing == "same_class" else None
-        if self.features is None:
-            real = real if partners is None else real[partners]
-            distance: Tensor = self.lpips(_rgb(generated), _rgb(real)).flatten()  # type: ignore[misc]
-            return distance
-        needs = ("blocks",)
+    def _distance(self, generated: Tensor, real: Tensor, partners: Tensor | None, shared: Activations | None) -> Tensor:
+        """Return the perceptual distance of every generated image to its real partner, [B].
+
+        shared: activations of the generated images, if the ensemble has computed them.
+        """
+        assert self.features is not None
         with torch.no_grad():
-            originals: Activations = self.features(real, needs=needs)
-        activations: Activations = self.features(generated, needs=needs)
+            originals: Activations = self.features(real, needs=BLOCKS)
+        activations: Activations = shared or self.features(generated, needs=BLOCKS)
         if self.objective.pairing == "nearest":
             partners = nearest(activations.features, originals.features)
-        return perceptual_distance(
-            activations, originals if partners is None else originals[partners], self.objective.form
-        )
+        if partners is not None:
+            originals = originals[partners]
+        return perceptual_distance(activations, originals, self.objective.form)
 
-    @staticmethod
-    def _same_class(labels: Tensor | None, predicted: Tensor | None) -> Tensor:
-        if labels is None or predicted is None:
-            missing = "labels of the training images" if labels is None else "an ensemble, or a generator with classes"
-            raise ValueError(f'pairing="same_class" needs {missing}')
-        return same_class(predicted, labels)
+
+def _same_class(labels: Tensor | None, predicted: Tensor | None) -> Tensor:
+    """Return the partners of the same class."""
+    if labels is None or predicted is None:
+        missing = "labels of the training images" if labels is None else "an ensemble, or a generator with classes"
+        raise ValueError(f'pairing="same_class" needs {missing}')
+    return same_class(predicted, labels)
 
 
 def _rgb(images: Tensor) -> Any:

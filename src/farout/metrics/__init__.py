@@ -20,6 +20,7 @@ from farout.metrics.information import mutual_information
 from farout.metrics.intervals import Comparison, Interval, auroc_interval, paired_test
 from farout.metrics.manifold import PRDC, prdc
 from farout.metrics.setups import generalizability, setup_auroc
+from farout.metrics.similarity import lpips, ssim
 
 __all__ = [
     "PRDC",
@@ -42,6 +43,7 @@ __all__ = [
     "frechet_distance",
     "generalizability",
     "generalizability_score",
+    "lpips",
     "min_rank",
     "mutual_information",
     "overlap",
@@ -49,4 +51,5 @@ __all__ = [
     "prdc",
     "reliability",
     "setup_auroc",
+    "ssim",
 ]

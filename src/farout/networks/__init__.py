@@ -112,12 +112,14 @@ def create(
     if isinstance(module, Network):
         return module.eval() if mean is None and std is None else _normalized(module, mean, std)
     own = timm_bridge.normalizer(module) if theirs and channels == 3 else (0.5, 0.5)
-    return Network(
+    network = Network(
         module,
         mean=own[0] if mean is None else mean,
         std=own[1] if std is None else std,
         head=None if classes else False,
     )
+    network.name = name
+    return network
 
 
 def parameters(name: str) -> list[str] | None:

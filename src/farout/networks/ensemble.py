@@ -38,6 +38,7 @@ class Ensemble(Network):
         if len(set(classes)) > 1:
             raise ValueError(f"the members of an ensemble must have the same number of classes, got {classes}")
         self.module = nn.ModuleList(members)
+        self.name = " + ".join(member.name for member in members)
         self.block_names = tuple(f"{i}.{name}" for i, member in enumerate(members) for name in member.block_names)
         self.eval()
 

@@ -36,6 +36,8 @@ class Network(nn.Module):
     std: Tensor
     head_name: str
     """Name of the last linear layer; empty if there is none."""
+    name: str
+    """Name of the architecture in tables and records: the one it was created by, else the class of its module."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Network(nn.Module):
             head = False if head is None and not module.head_name else head
             module = module.module
         self.module: nn.Module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.name = type(module).__name__
         self.side = side or side_of(module)
         self.register_buffer("mean", _per_channel(mean, module, "mean"), persistent=False)
         self.register_buffer("std", _per_channel(std, module, "std"), persistent=False)

@@ -13,6 +13,7 @@ from torch import nn
 
 from farout.data.download import announce_downloads
 from farout.networks.base import NETWORKS
+from farout.optional import mend_torchvision
 from farout.registry import UnknownName
 
 PREFIX = "timm:"
@@ -193,29 +194,12 @@ def _of_fetching(error: Exception) -> bool:
 def load_timm(name: str) -> ModuleType:
     """Import timm; raise an error with advice if it is not installed."""
     try:
-        _mend_torchvision()
+        mend_torchvision()
         return importlib.import_module("timm")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f'{name!r} comes from timm, but {error.name} is not installed: pip install "farout[timm]"'
         ) from error
-
-
-def _mend_torchvision() -> None:
-    """Make torchvision, which timm imports, importable on CPU builds of torch.
-
-    Its extension is built for CUDA and does not load there, so that the operators it decorates on import are
-    unknown; declaring them is enough for everything but those operators.
-    """
-    try:
-        importlib.import_module("torchvision")
-    except RuntimeError as error:
-        if "torchvision::" not in str(error):
-            raise
-        for operator in ("nms", "qnms"):
-            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            torch.library.define(f"torchvision::{operator}", schema)
-        importlib.import_module("torchvision")
 
 
 def _register(name: str) -> None:

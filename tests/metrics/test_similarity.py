@@ -1,15 +1,20 @@
-"""SSIM of maps: against a loop over windows in numpy, and closed forms."""
+"""SSIM against a loop over windows in numpy and closed forms; LPIPS: what is passed to the package, and its errors."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from farout.attention import ssim
+from farout.metrics import lpips, ssim
+from farout.metrics.similarity import lpips_module
 
 C1, C2 = 0.01**2, 0.03**2
 
@@ -81,8 +86,65 @@ def test_ssim_makes_its_window_where_the_maps_are() -> None:
 def test_errors_of_maps() -> None:
     with pytest.raises(ValueError, match=r"got shapes \[2, 8, 8\] and \[2, 8, 9\]"):
         ssim(draw(2, 8, 8), draw(2, 8, 9))
-    with pytest.raises(ValueError, match="expected maps in"):
+    with pytest.raises(ValueError, match="expected values in"):
         ssim(draw(2, 8, 8), draw(2, 8, 8) * 255)
     with pytest.raises(TypeError, match=r"got torch\.uint8"):
         ssim(torch.zeros(1, 8, 8, dtype=torch.uint8), torch.zeros(1, 8, 8, dtype=torch.uint8))
     assert ssim(draw(0, 8, 8), draw(0, 8, 8)).shape == (0,)
+
+
+def test_the_channels_of_images_are_averaged() -> None:
+    a, b = draw(2, 3, 16, 16), draw(2, 3, 16, 16, seed=1)
+    channels = torch.stack([ssim(a[:, channel], b[:, channel]) for channel in range(3)], 1)
+    torch.testing.assert_close(ssim(a, b), channels.mean(1), rtol=0, atol=1e-14)
+
+
+class Distance(torch.nn.Module):
+    """Stand-in of lpips.LPIPS: the mean difference of pixels in [-1, 1], of the second channel."""
+
+    def __init__(self, net: str, verbose: bool) -> None:
+        super().__init__()
+        if net == "alex":
+            raise OSError("no route to host")
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, normalize: bool) -> torch.Tensor:
+        assert normalize
+        assert a.shape[1] == 3
+        return 2 * (a - b)[:, 1:2].mean((2, 3), keepdim=True) * self.weight
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "lpips", SimpleNamespace(LPIPS=Distance))  # type: ignore[arg-type]
+    lpips_module.cache_clear()
+    yield
+    lpips_module.cache_clear()
+
+
+@pytest.mark.usefixtures("package")
+def test_lpips_of_the_package() -> None:
+    a, b = draw(3, 1, 8, 8), draw(3, 1, 8, 8, seed=1)
+    found = lpips(a, b)
+    torch.testing.assert_close(found, 2 * (a - b).double().mean((1, 2, 3)), rtol=0, atol=1e-6)
+    assert found.dtype == torch.float64
+    assert not found.requires_grad
+
+
+@pytest.mark.usefixtures("package")
+def test_weights_that_cannot_be_fetched() -> None:
+    with pytest.raises(ConnectionError, match=r"weights of alex .* could not be fetched \(OSError: no route to host\)"):
+        lpips(draw(1, 3, 8, 8), draw(1, 3, 8, 8), net="alex")
+
+
+def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lpips", None)
+    lpips_module.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r'lpips is not installed: pip install "farout\[lpips\]"'):
+        lpips(draw(1, 3, 8, 8), draw(1, 3, 8, 8))
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 8), (2, 2, 8, 8)])
+def test_lpips_takes_images(shape: Any) -> None:
+    with pytest.raises(ValueError, match="with 1 or 3 channels, got shape"):
+        lpips(draw(*shape), draw(*shape))
