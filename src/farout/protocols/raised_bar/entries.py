@@ -35,6 +35,8 @@ CHANGED: dict[Budget, int | None] = {"quick": 500, "standard": 2_000, "full": No
 """Largest number of test images that are compared with their shifted and corrupted copies."""
 SEED = 0
 """Seed of the corruptions, the same as in sets that `farout corrupt` writes."""
+SEPARATOR = "\n"
+"""Separator of the names of classes in a tag."""
 TEST, NEAR, SHIFTED, CORRUPTION = "test", "near", "shifted", "corruption"
 CONVENTIONAL, PLAIN, NOISE, TRAINING = "conventional", "plain generator", "uniform noise", "training"
 """Kinds of image sets that figures compare."""
@@ -70,8 +72,7 @@ class TrialPlan:
             yield self._entry(images.cell.interval, role="information", set=label, kind=NEAR)
         known = self.trial.stressed(images, self.images)
         if self.sets.sanity:
-            yield self._entry(PredictCell(self.sets.sanity, known), role="sanity", set=label, kind=NEAR)
-            yield from self._sanity_on_test(label)
+            yield from self._sanity(self.sets.sanity, label, NEAR, known)
             if ensemble := ensemble_of(images):
                 yield self._entry(PredictCell(ensemble, known), role="reference", set=label, kind=NEAR)
         others = {name: (CONVENTIONAL, source) for name, source in self.sets.conventional.items()}
@@ -81,8 +82,7 @@ class TrialPlan:
         yield self._entry(images.cell, role="set", set=label, kind=SHIFTED)
         changed, originals = self._pair(images)
         if self.sets.sanity:
-            yield self._entry(PredictCell(self.sets.sanity, changed), role="sanity", set=label, kind=SHIFTED)
-            yield from self._sanity_on_test(label)
+            yield from self._sanity(self.sets.sanity, label, SHIFTED, changed)
         others: dict[str, tuple[str, ImageSource]] = {
             shift.name: (CORRUPTION, ShiftedImages(self._originals(images), shift, SEED))
             for shift in self.protocol.corruptions
@@ -95,10 +95,12 @@ class TrialPlan:
                 cell = PerceptualCell(network, source, originals, form)
                 yield self._entry(cell, role="perceptual", set=label, of=name, kind=kind)
 
-    def _sanity_on_test(self, label: str) -> Iterator[Entry]:
-        assert self.sets.sanity is not None
+    def _sanity(self, ensemble: NetworkSource, label: str, kind: str, images: ImageSource) -> Iterator[Entry]:
+        """Yield the predictions of the sanity ensemble on a generated set, and on test images."""
         test = self.trial.stressed(self.trial.inliers.test, self.images)
-        yield self._entry(PredictCell(self.sets.sanity, test), role="sanity", set=label, kind=TEST)
+        classes = SEPARATOR.join(self.trial.inliers.test.about.classes)
+        for of, source in ((kind, images), (TEST, test)):
+            yield self._entry(PredictCell(ensemble, source), role="sanity", set=label, kind=of, classes=classes)
 
     def _features(
         self, label: str, images: GeneratedImages, kind: str, others: dict[str, tuple[str, ImageSource]]

@@ -41,7 +41,7 @@ def _near_sheet(bar: BarResults, row: Row) -> Sheet:
         "They should look like training images in their parts, and show nothing that belongs to a class. Of several "
         "seeds the first is shown."
     )
-    return Sheet(f"raised_bar_near_{title}", f"Near-OoD images, {title}", caption, strips)
+    return Sheet(f"raised_bar_near_{row.tags['set']}", f"Near-OoD images, {title}", caption, strips)
 
 
 def shifted_sheets(bar: BarResults) -> list[Sheet]:
@@ -64,7 +64,7 @@ def _shifted_sheet(bar: BarResults, row: Row) -> Sheet:
         f"Test images and below each its copy in {title}, a column per class (at most {ACROSS}). A copy should look "
         "different and still show the same class. Of several seeds the first is shown."
     )
-    return Sheet(f"raised_bar_shifted_{title}", f"Shifted images, {title}", caption, strips)
+    return Sheet(f"raised_bar_shifted_{row.tags['set']}", f"Shifted images, {title}", caption, strips)
 
 
 def information_histograms(bar: BarResults) -> list[Histograms]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
-from farout.protocols.raised_bar.entries import NEAR, SHIFTED, TEST
+from farout.protocols.raised_bar.entries import NEAR, SEPARATOR, SHIFTED, TEST
 from farout.protocols.raised_bar.results import BarResults
 from farout.protocols.shared.columns import IMAGES
 from farout.report.content import INTERVAL, LABEL, Column, HeatMap, Line, Table
@@ -32,6 +31,8 @@ class Checked(NamedTuple):
     """Kind of the expected classes."""
     expected: NDArray[np.int64]
     predicted: NDArray[np.int64]
+    classes: list[str]
+    """Names of all classes."""
 
     @property
     def agreement(self) -> Interval:
@@ -42,34 +43,28 @@ class Checked(NamedTuple):
     @property
     def matrix(self) -> pd.DataFrame:
         """Fractions of predicted classes (columns) among the images of each expected class (row)."""
-        classes = np.arange(max(self.expected.max(), self.predicted.max()) + 1)
-        counts = np.zeros((len(classes), len(classes)))
+        counts = np.zeros((len(self.classes), len(self.classes)))
         np.add.at(counts, (self.expected, self.predicted), 1)
         with np.errstate(invalid="ignore"):  # a class without images
-            return pd.DataFrame(counts / counts.sum(1, keepdims=True), classes, classes)
+            return pd.DataFrame(counts / counts.sum(1, keepdims=True), self.classes, self.classes)
 
 
 def checked_sets(bar: BarResults) -> list[Checked]:
     """Return the test images and all generated sets with a result, of the first seed."""
-    tested = [
-        Checked(TEST, TEST, TRUE, bar.results.labels(row), bar.predictions(row))
-        for row in bar.first("sanity", kind=TEST)[:1]
-    ]
-    return [*tested, *_shifted(bar), *_near(bar)]
+    tested = bar.first("sanity", kind=TEST)[:1]
+    shifted = [row for label in bar.labels(SHIFTED) for row in bar.first("sanity", kind=SHIFTED, set=label)]
+    near = [row for label in bar.labels(NEAR) for row in bar.first("sanity", kind=NEAR, set=label)]
+    return [checked for row in (*tested, *shifted, *near) if (checked := _checked(bar, row))]
 
 
-def _shifted(bar: BarResults) -> Iterator[Checked]:
-    for label in bar.labels(SHIFTED):
-        for row in bar.first("sanity", kind=SHIFTED, set=label):
-            yield Checked(bar.title(label), SHIFTED, TRUE, bar.results.labels(row), bar.predictions(row))
-
-
-def _near(bar: BarResults) -> Iterator[Checked]:
-    for label in bar.labels(NEAR):
-        for row in bar.first("sanity", kind=NEAR, set=label):
-            expected = _expected(bar, label, row)
-            if expected is not None:
-                yield Checked(bar.title(label), NEAR, *expected, bar.predictions(row))
+def _checked(bar: BarResults, row: Row) -> Checked | None:
+    """Return the classes of the images of a row; None if those that they should have are missing."""
+    label, kind, names = (row.tags[name] for name in ("set", "kind", "classes"))
+    expected = _expected(bar, label, row) if kind == NEAR else (TRUE, bar.results.labels(row))
+    if expected is None:
+        return None
+    title = TEST if kind == TEST else bar.title(label)
+    return Checked(title, kind, *expected, bar.predictions(row), names.split(SEPARATOR))
 
 
 def _expected(bar: BarResults, label: str, row: Row) -> tuple[str, NDArray[np.int64]] | None:
@@ -102,7 +97,7 @@ def sanity_table(found: list[Checked]) -> list[Table]:
 
 def confusion(found: list[Checked]) -> list[HeatMap]:
     """Return confusion matrices, a panel per image set; none if there are too many classes."""
-    panels = {f"{one.title} ({len(one.expected):,})": one.matrix for one in found if len(one.matrix) <= LARGEST}
+    panels = {f"{one.title} ({len(one.expected):,})": one.matrix for one in found if len(one.classes) <= LARGEST}
     if not panels:
         return []
     caption = (

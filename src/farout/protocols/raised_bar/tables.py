@@ -20,7 +20,7 @@ from farout.protocols.raised_bar.distances import (
     sets_table,
 )
 from farout.protocols.raised_bar.entries import SHIFTED
-from farout.protocols.raised_bar.exposed import exposure_table
+from farout.protocols.raised_bar.exposed import exposure_tables
 from farout.protocols.raised_bar.pictures import information_histograms, near_sheets, radar, shifted_sheets
 from farout.protocols.raised_bar.ranks import ranks
 from farout.protocols.raised_bar.results import BarResults
@@ -52,7 +52,7 @@ def summarize(results: Results, protocol: str) -> Summary:
             *ranks(lines, ece_values(calibration), trained, MEAN),
             *fid_table(bar),
             *perceptual_table(distances),
-            *exposure_table(bar),
+            *exposure_tables(bar),
             *([details(lines)] if lines else []),
         ],
         [

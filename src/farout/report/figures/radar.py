@@ -37,6 +37,9 @@ def _lines(ax: PolarAxes, frame: pd.DataFrame, colors: dict[str, str]) -> None:
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
     ax.set_xticks(angles, names, fontsize=8)
+    for label, angle in zip(ax.get_xticklabels(), angles, strict=True):
+        side = round(float(np.sin(angle)), 3)
+        label.set_horizontalalignment("left" if side > 0 else "right" if side < 0 else "center")
     ax.set_ylim(0, 1)
     ax.set_yticks([0.25, 0.5, 0.75, 1], ["", "0.5", "", "1"], fontsize=7)
     for name, values in zip(frame.index, frame.to_numpy(np.float64), strict=True):
