@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from farout.detectors.panel.provenance import count_shared
 from farout.protocols.raised_bar.settings import ExposureSpec
 from farout.registry import unknown
 from farout.study.cells.cell import Cell
@@ -39,6 +40,18 @@ def exposed_networks(spec: ExposureSpec, trial: Trial) -> dict[str, TrainedNetwo
     if not trained:
         raise ValueError("exposure: it trains a network of the study anew, and the study trains none (train: {…})")
     return {label: trained[label] for label in spec.networks or list(trained)[:1]}
+
+
+def check_unseen(spec: ExposureSpec, tested: Mapping[str, ImageSource]) -> None:
+    """Raise if a network would be tested on outliers that it has been trained on."""
+    for label, data in spec.outliers.items():
+        learned = NamedImages(data).preview()
+        for name, images in tested.items():
+            if name != label and (count := count_shared(learned, images.preview())):
+                raise ValueError(
+                    f"exposure: {count:,} of the outliers {label} are in the outlier set {name!r}, on which the "
+                    f"network would be tested; give other images, or the same label: outliers: {{{name}: …}}"
+                )
 
 
 def exposure_entries(

@@ -20,7 +20,7 @@ from typing import Any
 
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.raised_bar.entries import TrialPlan
-from farout.protocols.raised_bar.exposure import exposed_networks
+from farout.protocols.raised_bar.exposure import check_unseen, exposed_networks
 from farout.protocols.raised_bar.sets import BarSets
 from farout.protocols.raised_bar.settings import (
     AnyEnsemble,
@@ -90,6 +90,7 @@ class RaisedBar(Protocol):
                 return "it has nothing to test: near and shifted are both false"
             if self.exposure:
                 exposed_networks(self.exposure, trial)
+                check_unseen(self.exposure, sets.conventional)
         return None
 
     def sets(self, trial: Any, study: Study) -> BarSets:
