@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench measure parity beside format clean
+.PHONY: demo test slow check bench measure parity beside format clean
 
 demo: $(VENV)/installed
 	$(BIN)/farout demo
 
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+# The tests that take longest; each has a quicker sibling in `make test`.
+slow: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .

@@ -76,7 +76,6 @@ def test_the_variation_of_the_time_series_does_what_its_conditions_say() -> None
     assert (now["gain"].min() > 0.3) & (now["gain"].max() < 1.7)
 
 
-@pytest.mark.slow
 def test_own_post_hoc_is_compared_and_exported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +91,6 @@ def test_own_post_hoc_is_compared_and_exported(
     assert scores.shape == (2,)
 
 
-@pytest.mark.slow
 def test_own_parts_run_in_a_study(tmp_path: Path) -> None:
     plugins = (str(EXAMPLES / "own_parts.py"),)
     result = farout.run(EXAMPLES / "own_parts.yaml", tmp_path / "out", plugins=plugins)

@@ -48,7 +48,6 @@ def test_every_kind_of_extension_has_an_example():
     assert {re.sub("^An? ", "", title) for title in EXAMPLES} == set(kinds.split(", "))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("title", ["A post-hoc detector", "A trained detector"])
 def test_detectors(title, tmp_path):
     run(title, tmp_path)
@@ -60,14 +59,12 @@ def test_detectors(title, tmp_path):
         assert abs(auroc.iloc[0] - auroc.iloc[1]) < 0.1
 
 
-@pytest.mark.slow
 def test_corruption(tmp_path):
     run("A corruption", tmp_path)
     (line,) = table(tmp_path, "stripes", "rood_shifts").to_dict("records")
     assert line["shift"] == "stripes"
 
 
-@pytest.mark.slow
 def test_search(tmp_path):
     run("A search", tmp_path)
     (line,) = table(tmp_path, "halving", "evg").to_dict("records")
@@ -75,26 +72,22 @@ def test_search(tmp_path):
     assert line["auroc"] <= line["auroc_clean"]
 
 
-@pytest.mark.slow
 def test_attack(tmp_path):
     run("An attack", tmp_path)
     (line,) = table(tmp_path, "salt", "evasion_success").to_dict("records")
     assert line["attack"] == "salt"
 
 
-@pytest.mark.slow
 def test_protocol(tmp_path):
     run("A protocol", tmp_path)
     assert len(table(tmp_path, "halves", "halves")) == 2
 
 
-@pytest.mark.slow
 def test_generator(tmp_path):
     printed = run("A generator", tmp_path)
     assert 0 < float(printed.split("darkest mixture:")[1]) < 1
 
 
-@pytest.mark.slow
 def test_engine(tmp_path):
     printed = run("An engine", tmp_path)
     assert int(re.search(r"(\d+) tasks computed", printed)[1]) > 3

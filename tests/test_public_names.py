@@ -28,6 +28,7 @@ HOMES = {
     "Variation": "farout.variations.variation",
     "attack": "farout.api.attack",
     "check": "farout.api.check",
+    "generate": "farout.api.generate",
     "load": "farout.data",
     "register": "farout.registry",
     "run": "farout.api.run",

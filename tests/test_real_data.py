@@ -1,6 +1,5 @@
 """Real images and weights, where they are at hand: published figures of CIFAR-10 against SVHN."""
 
-import pytest
 from scipy.stats import norm
 
 import farout
@@ -10,7 +9,6 @@ PUBLISHED = {"msp": 0.8903, "mls": 0.8873, "ebo": 0.8863}
 """AUROC of the same network on 10,000 inliers against all 26,032 SVHN test digits."""
 
 
-@pytest.mark.slow
 def test_resnet20_on_cifar10_against_svhn(real_data):
     network = farout.networks.create("resnet20", 10, 32, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
     farout.networks.load_weights(network, real_data / "cifar10_resnet20.safetensors")

@@ -178,8 +178,9 @@ def test_other_severities_in_the_same_folder(command: Command) -> None:
     assert "r holds severities [3] of contrast, requested were [1, 2, 3, 4, 5]; request the same ones" in err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sign", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path, sign: int, code: int) -> None:
     """The signal goes to the workers too, as from a terminal; nobody but the parent says a word."""
     pictures(tmp_path / "pictures.npz", 700)

@@ -95,3 +95,15 @@ def test_npz_is_never_unpickled(tmp_path: Path) -> None:
     np.savez(path, images=np.array([object()]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"[Pp]ickle|Object arrays"):
         read_npz(path)
+
+
+def test_measures_of_generated_images_are_real_numbers(tmp_path: Path) -> None:
+    path, mi = tmp_path / "near.npz", np.linspace(0.1, 0.5, 7)
+    np.savez(path, images=IMAGES, mi=mi, lambda_s=np.full(7, 1.25), class_label=np.arange(7))
+    images = read_npz(path)
+    assert images.attributes["mi"].tolist() == mi.tolist()
+    assert images.attributes["lambda_s"][0] == 1.25
+    assert images.attributes["class_label"].tolist() == list(range(7))
+    np.savez(path, images=IMAGES, mi=np.full(7, np.nan))
+    with pytest.raises(ValueError, match="mi: expected 7 finite numbers"):
+        read_npz(path)

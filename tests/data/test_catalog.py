@@ -150,3 +150,13 @@ def test_real_cifar10() -> None:
     assert images.labels is not None
     assert np.bincount(images.labels).tolist() == [1000] * 10
     assert (images.batch([0])[0, :, 0, 0] * 255).tolist() == pytest.approx([158, 112, 49])
+
+
+def test_folder_with_a_single_npz_file_is_that_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "near_ood.npz", images=random_pixels(3, 4, 4, 1))
+    (tmp_path / "near_ood.json").write_text("{}")
+    (tmp_path / ".trained").mkdir()
+    assert len(farout.data.load(tmp_path)) == 3
+    np.savez(tmp_path / "shifted.npz", images=random_pixels(2, 4, 4, 1))
+    with pytest.raises(ValueError, match="has no images"):
+        farout.data.load(tmp_path)

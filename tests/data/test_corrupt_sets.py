@@ -549,8 +549,7 @@ def test_photographs_are_for_frost_only(tmp_path: Path, photographs: Path) -> No
         write(images, tmp_path / "r", select_shifts(None, ["frost"], [3]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["npz", "png"])
+@pytest.mark.parametrize("form", ["npz", pytest.param("png", marks=pytest.mark.slow)])
 def test_workers_change_nothing(tmp_path: Path, photographs: Path, form: Any) -> None:
     shifts = select_shifts(None, ["frost", "shot_noise", "random_crop"], [1, 4], photographs)
     images = pictures(count=100, side=64)  # in two pieces per shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 import farout
 from farout.core import NotFitted
 from farout.generators import DCGAN
-from farout.training import fit, loop
+from farout.training import Batch, fit, loop
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,50 @@ def test_killed_and_continued_bit_for_bit(trained: DCGAN, tmp_path: Path, monkey
     model = DCGAN(**TINY).fit(images(), epochs=2, batch=10, seed=3, checkpoint=tmp_path / "file")
     assert model.digest == trained.digest
     assert model.history == trained.history
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_both_players_see_the_same_generated_images(accumulate: int) -> None:
+    """One pass of the generator per turn, as in the PyTorch example; with several passes per step, one for each."""
+    task = DCGAN(**TINY).task(images())
+    passes: list[bool] = []
+    task.modules["generator"].register_forward_hook(lambda _m, _i, output: passes.append(output.requires_grad))
+    seen: list[torch.Tensor] = []
+    task.modules["discriminator"].register_forward_hook(lambda _m, inputs, _o: seen.append(inputs[0]))
+    fit(task, images(), task.generator.recipe(steps=2, batch=10, accumulate=accumulate))
+    if accumulate == 1:
+        assert passes == [True, True]
+        assert torch.equal(seen[1], seen[2])
+        assert [one.requires_grad for one in seen[:3]] == [False, False, True]
+    else:
+        assert passes == [False, False, True, True] * 2
+
+
+def test_reused_images_give_the_same_gradients() -> None:
+    """The graph of the discriminator's step gives the gradients of a new pass."""
+    task = DCGAN(**TINY).task(images())
+    task.to(torch.device("cpu"))
+    batch = Batch(images().batch(range(10)), None, torch.arange(10))
+    context = SimpleNamespace(recipe=task.generator.recipe(), device=torch.device("cpu"))
+    weight = next(task.modules["generator"].parameters())
+    gradients = []
+    for first in (True, False):
+        context.generator = torch.Generator().manual_seed(0)
+        if first:
+            task.loss("discriminator", batch, context)
+        (gradient,) = torch.autograd.grad(task.loss("generator", batch, context), weight)
+        gradients.append(gradient)
+    assert gradients[0].abs().sum() > 0
+    assert torch.allclose(*gradients, atol=1e-7)
+
+
+@pytest.mark.parametrize("side", [32, 64])
+def test_full_preset_trains_and_samples(side: int) -> None:
+    model = DCGAN(side=side, channels=3)
+    recipe = model.recipe()
+    assert (recipe.epochs, recipe.batch, recipe.lr, recipe.betas, recipe.ema) == (100, 64, 2e-4, (0.5, 0.999), None)
+    assert (recipe.optimizer, recipe.weight_decay, recipe.schedule, recipe.augment) == ("adam", 0, "constant", ())
+    assert model.fit(images(4, side, 3), steps=1, batch=4).sample(2).shape == (2, 3, side, side)
 
 
 def test_save_and_load(trained: DCGAN, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from farout import ImageSet
 from farout.networks import create, save_weights
-from farout.study.cells.cell import Cell, Entry, Work, error_line
+from farout.study.cells.cell import Cell, Entry, Work
+from farout.study.cells.errors import error_line
 from farout.study.records import read_verified_json, write_verified_json
 from farout.study.results import PLAN, Results, write_plan
 from farout.study.sources.images import LiveImages

@@ -114,7 +114,7 @@ def test_transformers_that_want_larger_images_name_the_small_networks(name: str)
 
 
 def test_name_is_the_one_it_was_created_by_else_the_class_of_its_module() -> None:
-    vgg, lenet = farout.networks.create("vgg11", 4, 16), farout.networks.create("lenet", 4, 16)
+    vgg, lenet = networks.create("vgg11", 4, 16), networks.create("lenet", 4, 16)
     assert vgg.name == "vgg11"
-    assert farout.Network(vgg.module, mean=0.5, std=0.5).name == type(vgg.module).__name__
-    assert farout.networks.Ensemble([vgg, lenet]).name == "vgg11 + lenet"
+    assert networks.Network(vgg.module, mean=0.5, std=0.5).name == type(vgg.module).__name__
+    assert networks.Ensemble([vgg, lenet]).name == "vgg11 + lenet"

@@ -112,7 +112,6 @@ def test_densenet_puts_every_layer_beside_all_before_it() -> None:
     torch.testing.assert_close(network(images(16)).logits, head(state, "linear", x))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "cifar10_resnet20.safetensors").exists(), reason="the shared data are not here")
 def test_resnet20_reaches_its_known_accuracy_on_cifar10() -> None:
     network = networks.create("resnet20", 10, 32, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))

@@ -34,7 +34,6 @@ def test_the_error_without_timm_names_the_extra(monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_timm
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "side", "head", "width", "count"),
     [  # counts: torchvision's num_params (inception_v3 less its auxiliary head), vit_tiny timm's own
@@ -160,7 +159,6 @@ def test_vit_tiny_computes_what_timms_transformer_does() -> None:
 
 
 @needs_timm
-@pytest.mark.slow
 def test_inception_computes_what_timms_does_behind_the_same_stem() -> None:
     ours = networks.create("inception_v3", 10, 32).module
     timm_bridge.load_timm("inception_v3")

@@ -267,7 +267,6 @@ def test_all_protocols_are_those_that_can_be_had() -> None:
         farout.stress(Greenish(), shapes, odd, protocols="attributes")
 
 
-@pytest.mark.slow
 def test_a_detector_of_color_sees_the_hue_and_not_the_class() -> None:
     frame = farout.stress(Greenish(), "shapes", protocols="attributes").table()
     clean = frame[frame["condition"] == "clean"].set_index("outliers")["auroc"]

@@ -151,6 +151,5 @@ def test_every_file_of_an_interrupted_run(
         outcome = engine.run(cells, Store(run))
     assert (len(outcome.done), outcome.failed) == (1, {})
     assert contents(run) == contents(finished)
-    if kind is not TrainCell:  # a training proves its own checkpoint
-        assert [str(path) in caplog.text for path in kept] == [True] * len(kept)
+    assert [str(path) in caplog.text for path in kept] == [True] * len(kept)
     assert list(files_in(run / "partial")) == []

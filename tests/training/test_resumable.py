@@ -52,12 +52,14 @@ def test_a_training_that_is_stopped_continues_from_the_folder(tmp_path):
         assert torch.equal(got, expected)
 
 
-def test_a_damaged_checkpoint_is_named_and_not_used(tmp_path, caplog):
+@pytest.mark.parametrize("place", ["identity", "position", "content", "weights"])
+def test_a_damaged_checkpoint_is_named_and_not_used(tmp_path, caplog, place):
     with resumable(tmp_path, lambda *told: None):
         fit(Reconstruction(), IMAGES, RECIPE)
     (file,) = tmp_path.iterdir()
     content = bytearray(file.read_bytes())
-    content[-3] ^= 1
+    at = len(content) - 3 if place == "weights" else content.index(place.encode()) + len(place) + 8
+    content[at] ^= 1
     file.write_bytes(content)
     again = Reconstruction()
     with resumable(tmp_path, lambda *told: None):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+import farout
 from farout.variations import Latent, Pixel, create
 from farout.variations.space import Space
 
@@ -135,3 +138,26 @@ def test_the_generator_is_checked() -> None:
         create("latent", generator="gan.pt")
     with pytest.raises(ValueError, match="dim must be a whole number of at least 2, got 1"):
         Latent(generator=Generator(), dim=1)
+
+
+def test_latent_of_a_generator_object(tmp_path: Path) -> None:
+    train = farout.load("toy", "train", limit=64)
+    generator = farout.generators.create("dcgan", 32, width=4, dim=4).fit(train, epochs=1, batch=32)
+    latent = Latent(generator=generator)
+    z = torch.nn.functional.normalize(torch.randn(3, 4))
+    assert latent.dim == 4
+    assert torch.equal(latent.decode(z), generator.decode(2 * z)), "scaled to the length √4 of a normal latent"
+    generator.save(tmp_path / "gan.safetensors")
+    read = create("latent", generator=str(tmp_path / "gan.safetensors"))
+    assert torch.equal(read.decode(z), latent.decode(z))
+    assert read.identity() == latent.identity()
+    other = farout.generators.create("dcgan", 32, width=4, dim=4).fit(train, epochs=1, batch=32, seed=1)
+    assert Latent(generator=other).identity() != latent.identity()
+
+
+def test_latent_of_a_described_generator_needs_a_study() -> None:
+    latent = create("latent", generator={"name": "dcgan", "train": {"epochs": 1}})
+    assert latent.described
+    assert latent.suited((3, 32, 32)) is latent
+    with pytest.raises(ValueError, match="dcgan is not trained: a study trains it"):
+        latent.decode(torch.zeros(1, 64))

@@ -94,8 +94,8 @@ class Wanted(NamedTuple):
             raise ValueError(f"the settings of {name} are not valid:\n{format_problems(error)}") from None
         images = generated_from(spec, inliers, budget)
         about = (inliers.train or inliers.test).about
-        data = {"name": about.name, "images": about.total, "fingerprint": about.fingerprint}
-        return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget), data)
+        facts = {"name": about.name, "images": about.total, "fingerprint": about.fingerprint}
+        return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget), facts)
 
 
 def _inliers(data: str, budget: Budget) -> Inliers:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farout import aliases
 from farout.core import ImageSet
-from farout.data import array_sets, file_sets, toy
+from farout.data import array_sets, file_sets, imagenet_sets, toy
 from farout.data import shapes_chars as drawn
 from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
@@ -44,6 +44,13 @@ _BUILDERS: list[Callable[..., ImageSet]] = [
     file_sets.tiny_imagenet,
     file_sets.imagenet,
     file_sets.mvtec,
+    imagenet_sets.imagenet_200,
+    imagenet_sets.imagenet_a,
+    imagenet_sets.imagenet_c,
+    imagenet_sets.imagenet_o,
+    imagenet_sets.imagenet_r,
+    imagenet_sets.imagenet_sketch,
+    imagenet_sets.imagenet_v2,
     drawn.shapes,
     drawn.chars,
 ]

@@ -63,7 +63,8 @@ class GanTask(GeneratorTask):
         """Return the adversarial loss of the discriminator; real and generated images pass it separately."""
         generated, labels = self._generate_both(batch, context) if self.reuses else self.generate(batch, context)
         real = self.judge(self.generator.inputs(batch.images), batch.labels, batch)
-        return self.adversarial.discriminator(real, self.judge(generated.detach(), labels, batch))
+        made = self.judge(generated.detach(), labels, batch)
+        return self.adversarial.discriminator(real.float(), made.float())
 
     def _generate_both(self, batch: Batch, context: Context) -> tuple[Tensor, Tensor | None]:
         """Generate images for the steps of both players; with several passes per step, for this one only."""
@@ -77,7 +78,7 @@ class GanTask(GeneratorTask):
         """Return the adversarial loss of the generator and the terms of the objective."""
         generated, labels = self._made or self.generate(batch, context)
         self._made = None
-        loss = self.adversarial.generator(self.judge(generated, labels, batch))
+        loss = self.adversarial.generator(self.judge(generated, labels, batch).float())
         if self.terms is None:
             return loss
         pixels = self.generator.pixels(generated).clamp(0, 1)

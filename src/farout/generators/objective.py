@@ -15,6 +15,8 @@ from farout.registry import unknown
 Name = Literal["plain", "near", "shifted"]
 WEIGHTS: dict[str, tuple[float, float]] = {"plain": (0.0, 0.0), "near": (1.0, 1.0), "shifted": (2.0, 1.0)}
 """Default λp and λs."""
+VERSION = 1
+"""Bumped by hand when the same objective gives other losses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ class Objective:
         features = self.features if self.lambda_p and self.form != "lpips" else None
         return {
             "name": self.name,
-            "version": 1,
+            "version": VERSION,
             "weights": [self.lambda_p, self.lambda_s],
             "ensemble": self.ensemble.digest if self.ensemble is not None and self.lambda_s else None,
             "features": None if features is None else [features.name, features.digest],

@@ -21,6 +21,7 @@ from farout.networks.accuracy import accuracy
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
+from farout.networks.restricted import restrict
 from farout.networks.weights import load_weights, save_weights
 from farout.registry import UnknownName, unknown
 from farout.rng import seed_of
@@ -35,6 +36,7 @@ __all__ = [
     "create",
     "load_weights",
     "names",
+    "restrict",
     "save_weights",
     "train",
 ]

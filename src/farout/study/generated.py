@@ -125,7 +125,8 @@ def _shifted(spec: ShiftedSpec, inliers: Inliers, budget: Budget) -> GenerateCel
             f"{spec.title}: the images of {images.about.name} have the shape {images.about.shape}, and the generator "
             f"makes {inliers.test.about.shape}, as the inliers have"
         )
-    images = FirstImages(images, spec.count or LIMITS[budget].images)
+    most = spec.count or (None if budget == "full" else LIMITS[budget].images)
+    images = images if most is None else FirstImages(images, most)
     return TranslateCell(spec.title, generator, images, spec.seed)
 
 
@@ -161,6 +162,8 @@ def generator_from(
     shape = like.about.shape
     with suggest_plugin():
         generator = spec.untrained(shape)
+    if generator.classes and "classes" not in spec.params and train is not None:
+        spec = spec.with_classes(len(train.about.classes) if train.about.labeled else 0)
     if spec.weights:
         stored = StoredGenerator(spec, spec.label or label, shape)
         stored.identity()  # reads the weights, so that a wrong file is found before any work
@@ -190,6 +193,17 @@ def _check_kind(generator: Generator, *, translates: bool) -> None:
         raise ValueError(f"the generator {generator.name} {does}; this set needs one that {expected}, …")
 
 
+def recipe_cuts(generator: GeneratorSource, title: str) -> list[str]:
+    """Return the part of a generator's training that the budget leaves out, as a line of text; none if it is whole."""
+    if not isinstance(generator, TrainedGenerator):
+        return []
+    recipe, whole = generator.cell.recipe, generator.preview().recipe(**generator.cell.spec.train)
+    now, full = (recipe.epochs, whole.epochs) if whole.steps is None else (recipe.steps, whole.steps)
+    if now is None or full is None or now >= full:
+        return []
+    return [f"{full - now:,} of {full:,} {'epochs' if whole.steps is None else 'steps'} of {title}"]
+
+
 def generated_cuts(spec: GeneratedSpec, source: ImageSource, budget: Budget) -> list[str]:
     """Return what the budget leaves out of a generated set, as lines of text."""
     assert isinstance(source, GeneratedImages)
@@ -201,13 +215,7 @@ def generated_cuts(spec: GeneratedSpec, source: ImageSource, budget: Budget) -> 
             cuts.append(
                 f"{len(spec.lambda_s) - len(used)} of {len(spec.lambda_s)} generators of {spec.title}: λs = {only}"
             )
-    trained = [one.cell for one in source.cell.generators if isinstance(one, TrainedGenerator)]
-    for cell in trained[:1]:
-        whole = cell.untrained().recipe(**cell.spec.train)
-        now, full = (cell.recipe.epochs, whole.epochs) if whole.steps is None else (cell.recipe.steps, whole.steps)
-        if now is not None and full is not None and now < full:
-            unit = "epochs" if whole.steps is None else "steps"
-            cuts.append(f"{full - now:,} of {full:,} {unit} of the generators of {spec.title}")
+    cuts += recipe_cuts(source.cell.generators[0], f"the generators of {spec.title}")
     if isinstance(spec, BarSpec) and spec.ensemble is None and budget != "full":
         cuts.append(f"width of the ensemble of {spec.title}: the paper's networks with 16 channels in place of 64")
     return cuts

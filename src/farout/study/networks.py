@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from farout.data.class_names import class_indices, read_class_names
 from farout.rng import seed_of
 from farout.study.budget import SHARED
 from farout.study.cells.train import TrainCell, TrainedNetwork
@@ -36,6 +37,8 @@ def depends_on_seed(item: NetworkSpec | EnsembleSpec) -> bool:
 def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
     """Return the source of a network with existing weights that fits the images."""
     channels, side, _ = images.about.shape
+    if item.classes_from:
+        return _restricted_network(item, item.classes_from, images)
     if item.classes is None and not item.pretrained and not images.about.labeled:
         raise ValueError(
             f"network {item.title!r}: the number of its classes is unknown, since the images of "
@@ -43,9 +46,26 @@ def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
             "alone)"
         )
     classes = len(images.about.classes) if item.classes is None else item.classes
-    stored = StoredNetwork(item, item.title, classes, item.side or side, channels)
+    return _checked(StoredNetwork(item, item.title, classes, item.side or side, channels))
+
+
+def _restricted_network(item: NetworkSpec, classes_from: str, images: ImageSource) -> NetworkSource:
+    """Return the source of a network with the logits of the images' classes alone."""
+    if not images.about.labeled:
+        raise ValueError(
+            f"network {item.title!r}: the images of {images.about.name} have no labels, so classes_from: cannot select "
+            "their classes"
+        )
+    channels, side, _ = images.about.shape
+    names = read_class_names(classes_from)
+    kept = class_indices(names, images.about.classes, classes_from)
+    return _checked(StoredNetwork(item, item.title, len(names), item.side or side, channels, kept))
+
+
+def _checked(stored: StoredNetwork) -> StoredNetwork:
+    """Return the source after reading its weights, so that a missing file is found before any work."""
     with suggest_plugin():
-        stored.identity()  # reads the weights, so that a missing file is found before any work
+        stored.identity()
     return stored
 
 

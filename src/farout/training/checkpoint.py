@@ -40,7 +40,7 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
 
 def save(path: Path, identity: str, state: Checkpoint) -> None:
     """Write a checkpoint of the training with this identity."""
-    header = {"identity": identity, "position": state.position, "content": _content(state)}
+    header = {"identity": identity, "position": state.position, "content": _content(identity, state)}
     write_tensors(path, state.tensors, {KEY: json.dumps(header)})
 
 
@@ -51,19 +51,17 @@ def load(path: Path, identity: str) -> Checkpoint | None:
             return None
         with safe_open(path, "pt") as file:
             header = json.loads((file.metadata() or {})[KEY])
-            if not isinstance(header, dict) or header.get("identity") != identity:
-                return None
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        found = Checkpoint(header.get("position") or {}, tensors)
-        if header.get("content") == _content(found):
-            return found
-    except (SafetensorError, KeyError, ValueError):
+        found = Checkpoint(header["position"], tensors)
+        if header["content"] == _content(header["identity"], found):
+            return found if header["identity"] == identity else None
+    except (SafetensorError, KeyError, TypeError, ValueError):
         pass
     logging.getLogger("farout").warning(f"the checkpoint {path} is damaged; the training starts again")
     return None
 
 
-def _content(state: Checkpoint) -> str:
-    """Return the checksum of the whole state; training never resumes from a damaged one."""
+def _content(identity: str, state: Checkpoint) -> str:
+    """Return the checksum of a whole checkpoint; training never resumes from a damaged one."""
     arrays = ((key, bytes_of(value)) for key, value in sorted(state.tensors.items()))
-    return digest([state.position, digest_arrays(arrays)])
+    return digest([identity, state.position, digest_arrays(arrays)])

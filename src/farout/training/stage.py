@@ -80,6 +80,8 @@ class StageRun:
         self.sums: dict[str, tuple[float, int]] = {}
         """Sum of the losses of this epoch and the number of images, by player."""
         self.latest: dict[str, float] = {}
+        self.figure: float | None = None
+        """Validation figure of the last epoch; None if it was not validated."""
         self.clean = True
         """True between two steps, when the state is consistent."""
         self.unread: list[tuple[ActivePlayer, Tensor, int]] = []
@@ -212,6 +214,7 @@ class StageRun:
     def _end(self, figure: float | None) -> None:
         """Finish an epoch: history, best weights, and the task's hook."""
         self.read_losses()
+        self.figure = figure
         names = [one.player.name for one in self.players]
         self.history.add({name: _mean(self.sums.get(name)) for name in names}, figure)
         if self.plan.stage.keep != "last" and self.history.best_epoch == self.epoch:
@@ -250,8 +253,8 @@ class StageRun:
         """Return a line of progress: the validation figure after an epoch, else the latest losses."""
         stage = f"{self.plan.stage.name}, " if self.plan.stage.name else ""
         epoch = f"{stage}epoch {self.epoch + (not ended)}/{self.plan.epochs}"
-        if ended and self.history.figures:
-            return f"{epoch}: {self.task.figure} {self.history.figures[-1]:.4f}"
+        if ended and self.figure is not None:
+            return f"{epoch}: {self.task.figure} {self.figure:.4f}"
         players = self.latest.items()
         losses = ", ".join(f"{name} {loss:.4f}" if len(players) > 1 else f"{loss:.4f}" for name, loss in players)
         return f"{epoch}: loss {losses}"

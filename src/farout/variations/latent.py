@@ -100,7 +100,7 @@ class Latent(Variation):
 def _check_searchable(generator: Generator) -> Generator:
     """Return the generator; raise if it has no latent, or one for every class."""
     if not generator.dim or generator.classes:
-        why = f"generates for {generator.classes} classes" if generator.dim else "has no latent"
+        why = f"generates for {generator.classes} classes (classes: 0 for none)" if generator.dim else "has no latent"
         raise ValueError(f"{generator.name} {why}; a search needs a generator with a single latent, such as stylegan2")
     return generator
 

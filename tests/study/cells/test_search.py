@@ -338,7 +338,6 @@ protocols: [{name: evg, variations: [color], chains: 300, steps: 15, control: fa
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_killed_within_chunks_and_continued_without_workers_gives_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(searching, "KEEP_SECONDS", searching.KEEP_SECONDS)  # the plugin changes it here too

@@ -57,11 +57,13 @@ class BigGANTask(ConditionalTask):
     # Samples and the weights that are kept have standing statistics
 
     def validate(self, context: Context) -> float | None:
-        self._estimate_statistics()
+        if self.monitor is not None and self.monitor.features is not None:
+            self._estimate_statistics()
         return super().validate(context)
 
     def end_epoch(self, context: Context) -> None:
-        self._estimate_statistics()
+        if self.monitor is not None and self.monitor.folder is not None:
+            self._estimate_statistics()
         super().end_epoch(context)
 
     def weights(self) -> dict[str, Tensor]:

@@ -88,6 +88,6 @@ def minibatch_deviation(x: Tensor, group: int) -> Tensor:
     """
     batch, _, height, width = x.shape
     size = next(size for size in range(min(group, batch), 0, -1) if batch % size == 0)
-    grouped = x.unflatten(0, (size, batch // size))
+    grouped = x.to(torch.promote_types(x.dtype, torch.float32)).unflatten(0, (size, batch // size))
     deviation = (grouped.var(0, correction=0) + EPSILON).sqrt().mean((1, 2, 3))
     return torch.cat([x, deviation.repeat(size)[:, None, None, None].expand(-1, 1, height, width)], 1)

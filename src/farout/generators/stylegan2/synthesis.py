@@ -115,11 +115,13 @@ class Synthesis(nn.Module):
         """
         x = self.constant.expand(len(styles), -1, -1, -1)
         x = self.convolutions[0](x, styles[:, 0], fixed=fixed)
-        image: Tensor = self.to_image[0](x, styles[:, 1])
+        image: Tensor = self.to_image[0](x, styles[:, 1]).to(self.constant.dtype)
         for level, to_image in enumerate(self.to_image[1:], start=1):
             x = self.convolutions[2 * level - 1](x, styles[:, 2 * level - 1], fixed=fixed)
             x = self.convolutions[2 * level](x, styles[:, 2 * level], fixed=fixed)
-            image = upsample(image) + to_image(x, styles[:, 2 * level + 1])
+            with torch.autocast(image.device.type, enabled=False):  # flat areas stay flat
+                image = upsample(image)
+            image = image + to_image(x, styles[:, 2 * level + 1])
         return image
 
 

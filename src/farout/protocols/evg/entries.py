@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from farout.generators import Generator
 from farout.protocols.evg.landscape import ENDS, POINTS
+from farout.protocols.evg.latents import GeneratedOutliers, latent_entries
 from farout.protocols.shared.networks import classified
 from farout.protocols.shared.selection import select
 from farout.search import SEARCHES, Search
@@ -17,6 +19,7 @@ from farout.study.sources.images import FirstImages, ImageSource, RepeatedImages
 from farout.study.spec import Budget
 from farout.study.study import Trial
 from farout.study.subjects.subject import Subject
+from farout.variations import Latent
 from farout.variations.variation import Variation
 
 if TYPE_CHECKING:
@@ -48,11 +51,12 @@ HALVINGS = 10
 class TrialPlan:
     """Builder of the cells of one trial."""
 
-    def __init__(self, protocol: Evg, trial: Trial, effort: Effort) -> None:
-        self.protocol, self.trial, self.effort = protocol, trial, effort
+    def __init__(self, protocol: Evg, trial: Trial, effort: Effort, budget: Budget) -> None:
+        self.protocol, self.trial, self.effort, self.budget = protocol, trial, effort, budget
         self.inliers = trial.stressed(trial.inliers.test, effort.inliers)
         self.subjects = select(trial, protocol.detectors)
         val = trial.inliers.val if protocol.standardize_on == "val" else None
+        self.latents: dict[tuple[str, str], GeneratedOutliers] = {}
         self.reference, self.split = (val, "val") if val else (self.inliers, "test")
 
     def entries(self) -> Iterator[Entry]:
@@ -66,6 +70,7 @@ class TrialPlan:
         yield from classified(self.protocol.name, self.trial.seed, self.subjects, self.inliers)
         searches = [search for name, images in outliers.items() for search in self._searches(name, images)]
         yield from searches
+        yield from latent_entries(self.protocol.name, self.trial, self.subjects, searches, self.latents)
         if self.protocol.control:
             yield from self._searches("", self._bases(self.trial.inliers.test))
         if self.protocol.landscape is not None:
@@ -79,9 +84,9 @@ class TrialPlan:
     def _searches(self, name: str, images: ImageSource) -> Iterator[Entry]:
         """Yield the searches that vary these images: the outlier set of this name, or inliers if it is empty."""
         for label, unsized in self.protocol.variations.items():
-            variation = unsized.suited(self.inliers.about.shape)
-            if not variation.conditional and not name:
+            if not unsized.conditional and not name:
                 continue
+            variation = self._suited(label, unsized, name)
             for method, search, steps in self._methods(variation):
                 for subject in self.subjects:
                     bases = images if variation.conditional else None
@@ -92,6 +97,15 @@ class TrialPlan:
                     )  # fmt: skip
                     tags = {"outliers": name, "variation": label, "method": method, "standardized_on": self.split}
                     yield self._entry(subject, cell, role="search" if name else "control", **tags)
+
+    def _suited(self, label: str, variation: Variation, name: str) -> Variation:
+        """Return the variation for this outlier set; a latent whose generator is described gets one trained on it."""
+        suited = variation.suited(self.inliers.about.shape)
+        if not isinstance(suited, Latent) or not (suited.described or isinstance(suited.generator, Generator)):
+            return suited
+        own = GeneratedOutliers.of(suited, name, label, self.trial, self.budget)
+        self.latents[name, label] = own
+        return own.variation(suited)
 
     def _methods(self, variation: Variation) -> Iterator[tuple[str, Search, int]]:
         if variation.name == "pixel":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from farout.protocols.evg.realism import Flags
 from farout.protocols.evg.results import Found, Reading, methods, titled
 from farout.protocols.shared.columns import SubjectKey
 from farout.protocols.shared.pairs import span
@@ -17,7 +18,7 @@ GAP = 2
 Pictures = NDArray[np.uint8]
 
 
-def sheets(reading: Reading) -> list[Sheet]:
+def sheets(reading: Reading, flags: Flags) -> list[Sheet]:
     """Return two sheets per outlier set and variation, with a row per detector; of the first seed."""
     groups: dict[tuple[str, str], list[Found]] = {}
     for one in reading.of_first_seed:
@@ -27,7 +28,7 @@ def sheets(reading: Reading) -> list[Sheet]:
         where = ", ".join([*([outliers] if reading.several_sets else []), titled(variation)])
         lowest = _lowest(found)
         labels = _labels(reading, lowest, several=len(methods(found)[variation]) > 1)
-        figures.append(_worst(f"evg_worst_{len(figures)}", where, lowest, labels))
+        figures.append(_worst(f"evg_worst_{len(figures)}", where, lowest, labels, flags))
         figures += _same(f"evg_same_{len(figures)}", where, lowest, labels)
     return figures
 
@@ -46,18 +47,26 @@ def _labels(reading: Reading, found: Sequence[Found], several: bool) -> list[str
     return [reading.names[one.subject] + (f" · {one.search.method}" if several else "") for one in found]
 
 
-def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> Sheet:
+def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str], flags: Flags) -> Sheet:
     """Return the worst cases with the lowest scores of each detector, beside the originals if there are any."""
-    strips, varied = [], False
+    strips, varied, flagged = [], False, False
     for one, label in zip(found, labels, strict=True):
         kept = one.examples()
         images, bases = kept["lowest_images"], kept.get("lowest_bases")
         varied = varied or bases is not None
         pictures = images if bases is None else _beside(bases, images)
-        strips.append(Strip(label, pictures, _ranks(one, kept["lowest"], varied=bases is not None)))
+        ranks, noise = _ranks(one, kept["lowest"], varied=bases is not None), flags.get((one.subject, one.search))
+        if noise is not None:
+            flagged = True
+            ranks = [
+                f"{text}, noise" if noise[chain] else text for text, chain in zip(ranks, kept["lowest"], strict=True)
+            ]
+        strips.append(Strip(label, pictures, ranks))
     caption = "Worst cases with the lowest scores of each detector (row), found by a search against this detector"
     caption += ": left the unchanged outlier, right its worst case. " if varied else ". "
-    return Sheet(name, f"Worst cases with the lowest scores, {where}", caption + _meaning(found, varied), strips)
+    caption += _meaning(found, varied)
+    caption += " noise: further from the generator's training images than real images are." if flagged else ""
+    return Sheet(name, f"Worst cases with the lowest scores, {where}", caption, strips)
 
 
 def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) -> list[Sheet]:

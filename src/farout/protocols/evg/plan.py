@@ -7,6 +7,8 @@ the worst cases. Differences from the paper:
 - the lowest-scoring state visited is the result (main text); appendix D.1 says the last one, whose AUROC is also given;
 - scores are standardized on the inliers' validation split; the paper's public code uses the test split, which
   `standardize_on: test` does. Only the standard deviation matters: the mean cancels in every step;
+- a generator whose latent is searched is trained on the test outliers, as in the paper; worst cases that are noise
+  rather than images (appendix B.5) are kept, as there, and flagged;
 - MinRank is over five runs that are fifths of the chains: at full budget 1,000 chains each, as in the paper, which
   varies the same outliers in every run where ours are different ones; that of unchanged outliers is over all of them;
 - the same search is also run on inliers (control): part of any drop is only the minimum over many queries.
@@ -20,6 +22,7 @@ from typing import Literal
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.evg.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evg.landscape import plane
+from farout.protocols.evg.latents import latent_cuts
 from farout.protocols.evg.tables import summarize
 from farout.protocols.shared.budgets import check_counts, cut
 from farout.protocols.shared.named import Named, create_components
@@ -84,12 +87,13 @@ class Evg(Protocol):
     def plan(self, study: Study) -> list[Entry]:
         effort = self._effort(study.budget)
         check_selected(self.detectors, study)
-        return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort).entries()]
+        return [entry for trial in study.trials for entry in TrialPlan(self, trial, effort, study.budget).entries()]
 
     def cuts(self, study: Study) -> list[str]:
         effort = self._effort(study.budget)
         chains = cut(self.chains, effort.chains, f"chains of {self.name}")
-        return [*chains, *cut(self.steps, effort.steps, f"steps of {self.name}")]
+        lines = [*chains, *cut(self.steps, effort.steps, f"steps of {self.name}")]
+        return lines + [line for label, one in self.variations.items() for line in latent_cuts(label, one, study)]
 
     def _effort(self, budget: Budget) -> Effort:
         """Return the size of the searches: what the study asks for, limited by every budget but the full one."""

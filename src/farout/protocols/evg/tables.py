@@ -12,6 +12,7 @@ from farout.protocols.evg.figures import TRANSFER, curves, transfer_maps
 from farout.protocols.evg.landscape import landscapes
 from farout.protocols.evg.overview import overview
 from farout.protocols.evg.pictures import sheets
+from farout.protocols.evg.realism import flags, read_generated, realism_sheets, realism_tables
 from farout.protocols.evg.results import Found, Reading, Transferred, interval, read, titled
 from farout.protocols.shared.columns import AUROC, DETECTOR, METHOD, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED
 from farout.protocols.shared.networks import networks
@@ -43,16 +44,17 @@ DROP, DROP_BY_SEARCH, DROP_BY_OUTLIERS = (
 
 def summarize(results: Results, protocol: str) -> Summary:
     """Return tables and figures of the results stored so far."""
-    reading = read(results, protocol)
+    reading, generated = read(results, protocol), read_generated(results, protocol)
     if not reading.known:
         return Summary(TITLE)
     scored = [one.inlier_row for one in [*reading.clean.values(), *reading.found]]
     tables = [overview(reading), *networks(results, protocol, scored)]
     if reading.found:
         lines = [_line(one) for one in reading.found]
-        tables += [*_drops(lines), _details(lines), *_transfers(reading)]
+        tables += [*_drops(lines), _details(lines), *realism_tables(generated), *_transfers(reading)]
     figures: list[Shown] = [
-        *sheets(reading),
+        *sheets(reading, flags(generated)),
+        *realism_sheets(generated, reading),
         *transfer_maps(reading),
         *landscapes(results, protocol, reading),
         *curves(reading),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from farout.identity import Json, digest
-from farout.interrupts import requested
 from farout.progress import Progress as Progress
+from farout.study.cells.errors import attempt
 from farout.study.store import Store
 from farout.tensors import CHUNK, chunks
-from farout.user_code import raised_at
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -64,7 +61,6 @@ class Cell(ABC):
 
 
 C = TypeVar("C", bound=Cell)
-T = TypeVar("T")
 
 
 class Entry(NamedTuple):
@@ -185,45 +181,3 @@ class Work(ABC):
     def total_cost(self) -> int:
         """Number of images that are scored for all chunks."""
         return sum(map(self.cost, self.chunks))
-
-
-def attempt(compute: Callable[[], T]) -> T | str:
-    """Return the result of a cell's own code, or the traceback of the error that it raises.
-
-    A detector may raise anything, even `SystemExit` or `KeyboardInterrupt`; only a request to stop is raised again.
-    """
-    try:
-        return compute()
-    except BaseException as error:
-        if requested(error):
-            raise
-        return format_traceback()
-
-
-def format_traceback() -> str:
-    """Return the traceback of the exception being handled, with characters that cannot be encoded escaped."""
-    return traceback.format_exc().encode("utf-8", "backslashreplace").decode()
-
-
-def error_line(text: str) -> str:
-    """Return the line of a traceback that names the error (the first after its last frame), with the user's line."""
-    lines = text.strip().splitlines() or ["an error without a message"]
-    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
-    after = lines[frames[-1] :] if frames else lines
-    named = next((line for line in after if not line.startswith((" ", "+"))), lines[-1].strip())
-    return named + raised_at(text)
-
-
-def error_key(cell: Cell) -> str:
-    """Return the key under which a chunk's results hold a cell's traceback."""
-    return f"error:{cell.id}"
-
-
-def encode_error(text: str) -> NDArray[np.uint8]:
-    """Return a traceback as an array, so that it is stored with the results of its chunk."""
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
-def decode_error(array: NDArray[np.uint8]) -> str:
-    """Return the traceback of an array that `encode_error` returned."""
-    return array.tobytes().decode()

@@ -17,19 +17,8 @@ from farout.detectors.panel.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Ensemble, Network
 from farout.networks.passes import forward
-from farout.study.cells.cell import (
-    Arrays,
-    Cell,
-    Chunk,
-    Job,
-    Progress,
-    Record,
-    Work,
-    attempt,
-    decode_error,
-    encode_error,
-    error_key,
-)
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
@@ -181,12 +170,12 @@ class FitJob(Job):
     def _perturbed_scores(self, cell: FitCell, batch: Tensor) -> Arrays:
         with activity.computing(cell):
             answer = attempt(lambda: self.panels[cell.id].score_perturbing(batch)[MEMBER])
-        return {error_key(cell): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
+        return {error_key(cell.id): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         for cell in self._perturbing(chunk.role):
             if _score_column(cell) not in results:
-                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
         columns = {name: torch.from_numpy(rows) for name, rows in results.items() if not name.startswith("error:")}
         self.tables[chunk.role].put(chunk.start, columns)
 

@@ -17,7 +17,8 @@ from farout.core import Activations, ImageSet, PostHoc
 from farout.detectors.panel.panel import Panel
 from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cells.cell import Arrays, Cell, Record, Work, attempt
+from farout.study.cells.cell import Arrays, Cell, Record, Work
+from farout.study.cells.errors import attempt
 from farout.study.cells.fit import MEMBER
 from farout.study.cells.score import ScoreWork, score_group
 from farout.study.sources.images import ImageSource

@@ -14,19 +14,8 @@ from numpy.typing import NDArray
 from farout.core import ImageSet
 from farout.identity import digest
 from farout.scores import NonFiniteScores, finite
-from farout.study.cells.cell import (
-    Arrays,
-    Cell,
-    Chunk,
-    Job,
-    Progress,
-    Record,
-    Work,
-    attempt,
-    decode_error,
-    encode_error,
-    error_key,
-)
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
 from farout.study.sources.images import ImageSource
 from farout.study.store import Store, array_file, score_table
@@ -141,7 +130,7 @@ class ScoreJob(Job):
             with activity.computing(cell):
                 scores = attempt(ask)
             if isinstance(scores, str):
-                results[error_key(cell)] = encode_error(scores)
+                results[error_key(cell.id)] = encode_error(scores)
             else:
                 results[cell.id] = scores
         progress(len(batch))
@@ -152,7 +141,7 @@ class ScoreJob(Job):
             if cell.id in results:
                 self.scores[cell.id][chunk.start : chunk.stop] = results[cell.id]
             else:
-                self.errors.setdefault(cell.id, decode_error(results[error_key(cell)]))
+                self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
 
     def finish(self) -> Iterator[tuple[str, Record | str]]:
         return ((cell.id, self._record(cell)) for cell in self.cells)

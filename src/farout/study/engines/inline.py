@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from farout.interrupts import Stop, requested
-from farout.study.cells.cell import format_traceback
+from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
 from farout.study.engines.executor import Context, Executor, Task
 from farout.study.engines.performer import Performer

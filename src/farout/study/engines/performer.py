@@ -11,7 +11,8 @@ import torch
 
 from farout.interrupts import requested
 from farout.processes import torch_threads
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work, format_traceback
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
 from farout.study.store import Store, StoreError
 

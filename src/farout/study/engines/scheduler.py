@@ -11,7 +11,8 @@ import torch
 
 from farout.interrupts import requested
 from farout.progress import Event, Listener
-from farout.study.cells.cell import Arrays, Cell, Work, error_line, format_traceback
+from farout.study.cells.cell import Arrays, Cell, Work
+from farout.study.cells.errors import error_line, format_traceback
 from farout.study.engines.executor import Executor, Task
 from farout.study.engines.performer import provenance
 from farout.study.store import Store

@@ -17,7 +17,8 @@ import torch
 
 from farout.interrupts import Stop
 from farout.progress import listening, silent
-from farout.study.cells.cell import Chunk, format_traceback
+from farout.study.cells.cell import Chunk
+from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
 from farout.study.engines.performer import Performer
 from farout.study.store import Store, StoreError

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from farout.generators import Generator
-from farout.generators.objective import Objective
+from farout.generators.objective import VERSION, Objective
 from farout.generators.pairing import Pairing
 from farout.generators.perceptual import Form
 from farout.networks import Ensemble
@@ -71,6 +71,23 @@ class StoredGenerator(GeneratorSource):
 
 
 @dataclass(frozen=True)
+class LiveGenerator(GeneratorSource):
+    """Trained generator in the memory of this process; it is sent to others as it is."""
+
+    generator: Generator
+    label: str
+
+    def identity(self) -> Any:
+        return {"generator": self.generator.identity(), "weights": self.generator.digest}
+
+    def preview(self) -> Generator:
+        return self.generator
+
+    def build(self, store: Store) -> Generator:
+        return self.generator
+
+
+@dataclass(frozen=True)
 class ObjectiveSource:
     """Objective of a generator's training, with the networks that it reads as sources."""
 
@@ -94,6 +111,7 @@ class ObjectiveSource:
             return self.name
         return {
             "name": self.name,
+            "version": VERSION,
             "lambda_p": self.lambda_p,
             "lambda_s": self.lambda_s,
             "ensemble": self.ensemble and self.ensemble.identity(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from farout.networks import Ensemble, Network, create, load_weights, own_identity
+from farout.networks import Ensemble, Network, create, load_weights, own_identity, restrict
 from farout.study.spec import NetworkSpec
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class StoredNetwork(NetworkSource):
     classes: int
     side: int
     channels: int
+    kept: tuple[int, ...] = ()
+    """Classes whose logits are kept; all if empty."""
 
     @cached_property
     def _digest(self) -> str:
@@ -69,7 +71,7 @@ class StoredNetwork(NetworkSource):
         return self._identity
 
     def preview(self) -> Network:
-        return _load_network(self.spec.model_dump_json(), self.classes, self.side, self.channels)
+        return _load_network(self.spec.model_dump_json(), self.classes, self.side, self.channels, self.kept)
 
     def build(self, store: Store) -> Network:
         network = self.preview()
@@ -124,7 +126,7 @@ class JoinedNetworks(NetworkSource):
 
 
 @lru_cache(maxsize=8)
-def _load_network(spec_json: str, classes: int, side: int, channels: int) -> Network:
+def _load_network(spec_json: str, classes: int, side: int, channels: int, kept: tuple[int, ...]) -> Network:
     spec = NetworkSpec.model_validate_json(spec_json)
     network = create(
         spec.name, classes, side, channels, pretrained=spec.pretrained, mean=spec.mean, std=spec.std, **spec.params
@@ -132,4 +134,4 @@ def _load_network(spec_json: str, classes: int, side: int, channels: int) -> Net
     if spec.weights is not None:
         assert isinstance(spec.weights, str)
         load_weights(network, spec.weights)
-    return network
+    return restrict(network, kept) if kept else network

@@ -14,7 +14,7 @@ from farout.generators.pairing import Pairing
 from farout.generators.perceptual import Form
 from farout.study.spec.data import Data
 from farout.study.spec.networks import AnyNetwork
-from farout.study.spec.parts import Label, NamedSpec, Spec, find_path
+from farout.study.spec.parts import Label, NamedSpec, Spec, resolve_path
 
 LAMBDAS = tuple(0.5 + 0.25 * number for number in range(11))
 """Values of λs of the paper: 0.5, 0.75, …, 3."""
@@ -33,6 +33,10 @@ class GeneratorSpec(NamedSpec):
     """File with the weights; None if the study trains it."""
     train: dict[str, Any] = Field(default_factory=dict)
 
+    def with_classes(self, classes: int) -> GeneratorSpec:
+        """Return a conditional generator for so many classes; 0 for none."""
+        return self.model_copy(update={"params": {**self.params, "classes": classes}})
+
     def untrained(self, shape: tuple[int, int, int]) -> Generator:
         """Return the generator for images of this shape, before training; see `farout.generators.create`."""
         channels, height, width = shape
@@ -49,10 +53,10 @@ def _generator(value: Any, info: ValidationInfo) -> Any:
         return value
     if value in GENERATORS or not Path(value).suffix:
         return {"name": value}
-    path = find_path(value, info).resolve()
-    found = header(path)
+    path = resolve_path(value, info)
+    found = header(Path(path))
     params = {key: item for key, item in found.params.items() if key not in ("side", "channels")}
-    return {"name": found.name, "params": params, "weights": str(path)}
+    return {"name": found.name, "params": params, "weights": path}
 
 
 AnyGenerator = Annotated[GeneratorSpec, BeforeValidator(_generator)]

@@ -24,7 +24,7 @@ from pydantic import (
 from farout import networks
 from farout.data.arrays import MOST_CLASSES
 from farout.study.spec.data import resolve_name
-from farout.study.spec.parts import Label, NamedSpec, Spec, check_keys, named
+from farout.study.spec.parts import Label, NamedSpec, Spec, check_keys, named, resolve_path
 from farout.training.presets import apply_preset
 from farout.training.recipe import Recipe
 
@@ -88,6 +88,9 @@ class NetworkSpec(NamedSpec):
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """Number of classes. None = those of the inliers; 0 = a network of timm without head, which gives features only."""
+    classes_from: Annotated[str, Field(min_length=1), AfterValidator(resolve_path)] | None = None
+    """Folder whose sub-folders, or text file whose lines, name the classes of all logits in order; the logits of the
+    inliers' classes are kept (a network of ImageNet's 1,000 classes on 200 of them)."""
 
     @property
     def title(self) -> str:
@@ -131,6 +134,11 @@ class NetworkSpec(NamedSpec):
             raise ValueError(
                 f"network {self.name!r}: members: {self.members} needs train:, which trains them; for an ensemble of "
                 "trained networks list their files, weights: [a.safetensors, b.safetensors, …]"
+            )
+        if self.classes_from and (self.train or self.classes is not None):
+            raise ValueError(
+                f"network {self.name!r}: classes_from: selects logits of existing weights; leave out train: and "
+                "classes:"
             )
         if self.seed is not None and not self.train:
             raise ValueError(f"network {self.name!r}: seed: {self.seed} needs train:, only a training depends on it")

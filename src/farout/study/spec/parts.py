@@ -62,6 +62,11 @@ def find_path(name: str, info: ValidationInfo) -> Path:
     return folder_of(info) / Path(name).expanduser()
 
 
+def resolve_path(path: str, info: ValidationInfo) -> str:
+    """Return a path of the study file as absolute."""
+    return str(find_path(path, info).resolve())
+
+
 def folder_of(info: ValidationInfo) -> Path:
     """Return the folder of the study file."""
     return Path((info.context or {}).get("folder", "."))

@@ -16,7 +16,7 @@ from farout.detectors.panel.panel import Panel
 from farout.detectors.panel.saving import state_digest
 from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cells.cell import attempt
+from farout.study.cells.errors import attempt
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import LiveNetwork, NetworkSource
 from farout.study.store import Store

@@ -15,7 +15,8 @@ from farout.detectors.panel.panel import Panel
 from farout.detectors.panel.provenance import ImagesRecord
 from farout.identity import digest
 from farout.networks.network import Network
-from farout.study.cells.cell import Cell, attempt
+from farout.study.cells.cell import Cell
+from farout.study.cells.errors import attempt
 from farout.study.cells.fit import MEMBER, FitCell, Part
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource

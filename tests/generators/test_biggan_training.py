@@ -1,0 +1,236 @@
+"""Training and sampling of BigGAN: settings of the scripts, hinge, standing statistics, resumption and classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import farout
+from farout.core import ImageSet
+from farout.generators import BigGAN
+from farout.generators.biggan import model as model_file
+from farout.generators.biggan.layers import orthogonal_penalty
+from farout.generators.biggan.standing import estimate_statistics
+from farout.training import Batch, Context, Position, fit, loop
+
+TINY: dict[str, Any] = {"side": 16, "channels": 1, "width": 2, "dim": 6, "classes": 2}
+OPTIONS: dict[str, Any] = {**TINY, "shared": 3, "attention": 8, "orthogonal": 1e-3, "discriminator_steps": 2}
+
+
+def images(count: int = 40, side: int = 16, channels: int = 1) -> ImageSet:
+    """Images whose left half is bright, of two classes: with a dark or a gray right half."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(count) % 2
+    pixels = rng.uniform(0, 0.1, (count, channels, side, side)).astype(np.float32)
+    pixels[:, :, :, : side // 2] += 0.8
+    pixels[labels == 1, :, :, side // 2 :] += 0.4
+    return ImageSet.from_arrays(pixels, labels, name="halves")
+
+
+@pytest.fixture(scope="module")
+def trained() -> BigGAN:
+    return BigGAN(**OPTIONS).fit(images(), epochs=2, batch=5, ema=0.9, ema_start=2, seed=3)
+
+
+def context(model: BigGAN, seed: int = 0) -> Context:
+    return Context(Position("", 0, 0, 1, 1), model.recipe(), {}, torch.device("cpu"), seed)
+
+
+def batch_of(data: ImageSet, count: int) -> Batch:
+    labels = torch.as_tensor(data.labels)[:count]
+    return Batch(data.batch(range(count)), labels, torch.arange(count))
+
+
+# The scripts
+
+
+def test_settings_of_the_scripts() -> None:
+    small, large = BigGAN(side=28, channels=1), BigGAN(side=128, classes=1000)
+    names = ("width", "dim", "shared", "attention", "discriminator_steps", "discriminator_lr", "orthogonal", "loss")
+    assert [getattr(small, name) for name in names] == [64, 128, 0, 0, 4, 2e-4, 0, "hinge"]
+    assert [getattr(large, name) for name in names] == [96, 120, 128, 64, 1, 4e-4, 0, "hinge"]
+    names = ("batch", "accumulate", "lr", "betas", "eps", "ema", "ema_start", "ema_buffers", "augment")
+    recipe = small.recipe()
+    assert [getattr(recipe, name) for name in names] == [
+        50, 1, 2e-4, (0.0, 0.999), 1e-8, 0.9999, 1_000, "average", (),
+    ]  # fmt: skip
+    recipe = large.recipe()
+    assert [getattr(recipe, name) for name in names] == [
+        256, 8, 1e-4, (0.0, 0.999), 1e-6, 0.9999, 20_000, "average", (),
+    ]  # fmt: skip
+    assert BigGAN(side=32).recipe().total_steps(50_000 // 200) == 25_000, "generator steps of the paper on CIFAR-10"
+
+
+def test_the_full_model_trains_and_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "BATCHES", 1)
+    monkeypatch.setattr(model_file, "SIZE", 2)
+    data, model = images(8, 32, 3), BigGAN(side=32, classes=2)
+    task = model.task(data)
+    counts = [sum(one.numel() for one in task.modules[name].parameters()) for name in ("generator", "discriminator")]
+    eight_classes = 8 * (6 * 2 * 256), 8 * 256  # the counts of the script are of ten classes
+    assert counts == [4_304_387 - eight_classes[0], 4_207_361 - eight_classes[1]]
+    fit(task, data, model.recipe(steps=1, batch=2))
+    model.load_state_dict(task.weights())
+    made = model.decode(torch.zeros(1, 128), torch.tensor([1]))
+    assert made.shape == (1, 3, 32, 32)
+    assert made.isfinite().all()
+
+
+def test_weights_are_drawn_as_in_the_scripts() -> None:
+    torch.manual_seed(0)
+    small = BigGAN(side=32).build()
+    originals = [value for name, value in small.named_parameters() if value.ndim > 1]
+    assert len(originals) == 2 + 3 * (3 + 4)
+    for weight in originals:
+        assert weight.std().item() == pytest.approx(0.02, rel=0.1)
+    large = BigGAN(side=64, width=2, classes=3).build()
+    for weight in (value.flatten(1) for value in large.parameters() if value.ndim > 1):
+        gram = weight @ weight.T if len(weight) <= weight.shape[1] else weight.T @ weight
+        torch.testing.assert_close(gram, torch.eye(len(gram)), atol=1e-5, rtol=0)
+
+
+# Losses
+
+
+def test_hinge_losses_with_labels() -> None:
+    model, data = BigGAN(**TINY), images()
+    task, batch = model.task(data), batch_of(data, 8)
+    generator, discriminator = task.modules["generator"], task.modules["discriminator"].eval()
+    draws = context(model).generator
+    z = torch.randn(8, 6, generator=draws)
+    labels = torch.randint(2, (8,), generator=draws)
+    logits = discriminator(generator(z, labels), labels)
+    real = discriminator(batch.images * 2 - 1, batch.labels)
+    for _ in range(200):  # the spectral norms of the generator converge
+        generator(z, labels)
+    logits = discriminator(generator(z, labels), labels)
+    torch.testing.assert_close(task.loss("generator", batch, context(model)), -logits.mean())
+    expected = F.relu(1 - real).mean() + F.relu(1 + logits).mean()
+    torch.testing.assert_close(task.loss("discriminator", batch, context(model)), expected)
+
+
+def test_the_orthogonal_penalty_leaves_out_the_shared_embedding() -> None:
+    data, penalized = images(), BigGAN(**OPTIONS)
+    plain = BigGAN(**OPTIONS | {"orthogonal": 0.0})
+    tasks = [model.task(data) for model in (penalized, plain)]
+    losses = [task.loss("generator", batch_of(data, 8), context(plain)) for task in tasks]
+    weights = [v for k, v in tasks[0].modules["generator"].named_parameters() if v.ndim > 1 and k != "embedding.weight"]
+    torch.testing.assert_close(losses[0] - losses[1], 1e-3 * orthogonal_penalty(weights))
+
+
+def test_one_power_iteration_per_step_of_the_discriminator() -> None:
+    data = images()
+    task = BigGAN(**TINY).task(data)
+    weight = task.modules["discriminator"].linear.parametrizations.weight  # type: ignore[union-attr]
+    before, original = weight[0].u.clone(), weight.original.detach()
+    task.loss("discriminator", batch_of(data, 8), context(BigGAN(**TINY)))
+    once = F.normalize(original @ F.normalize(original.T @ before, dim=0), dim=0)
+    torch.testing.assert_close(weight[0].u, once)
+
+
+# Standing statistics
+
+
+def test_standing_statistics_are_means_over_the_batches() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.drop = nn.BatchNorm2d(2), nn.Dropout()
+
+        def forward(self, z: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+            out: torch.Tensor = self.drop(self.norm(z))
+            return out
+
+    network = Two()
+    network.norm.running_mean.fill_(9.0)  # type: ignore[union-attr]
+    batches = [torch.randn(5, 2, 3, 3) + shift for shift in (0.0, 1.0, 5.0)]
+    estimate_statistics(network, ((batch, None) for batch in batches))
+    torch.testing.assert_close(network.norm.running_mean, torch.stack([b.mean((0, 2, 3)) for b in batches]).mean(0))
+    torch.testing.assert_close(network.norm.running_var, torch.stack([b.var((0, 2, 3)) for b in batches]).mean(0))
+    assert not any(part.training for part in network.modules())
+    assert network.norm.momentum == 0.1
+
+
+def test_samples_are_standardized_by_the_statistics_of_their_own_weights(trained: BigGAN) -> None:
+    network = trained.fitted
+    norm = network.norm
+    inputs: list[torch.Tensor] = []
+    handle = norm.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))  # type: ignore[operator]
+    trained.sample(640)
+    handle.remove()
+    seen = torch.cat(inputs)
+    torch.testing.assert_close(norm.running_mean, seen.mean((0, 2, 3)), atol=0.1, rtol=0.1)  # type: ignore[arg-type]
+
+
+# Training
+
+
+class Stop(Exception):
+    pass
+
+
+def stopping(after: int) -> Callable[..., None]:
+    calls = iter(range(1, 10**6))
+
+    def progress(*_: Any) -> None:
+        if next(calls) == after:
+            raise Stop
+
+    return progress
+
+
+def test_killed_and_continued_bit_for_bit(trained: BigGAN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    settings: dict[str, Any] = {"epochs": 2, "batch": 5, "ema": 0.9, "ema_start": 2, "seed": 3}
+    for steps in (2, 3):
+        with pytest.raises(Stop):
+            BigGAN(**OPTIONS).fit(images(), **settings, checkpoint=tmp_path / "file", progress=stopping(steps))
+    model = BigGAN(**OPTIONS).fit(images(), **settings, checkpoint=tmp_path / "file")
+    assert model.digest == trained.digest
+    assert BigGAN(**OPTIONS).fit(images(), **settings, samples=tmp_path / "grids").digest == trained.digest
+    assert BigGAN(**OPTIONS).fit(images(), **settings | {"seed": 4}).digest != trained.digest
+
+
+def test_it_learns_the_classes() -> None:
+    model = BigGAN(**TINY | {"width": 4})
+    model.fit(images(64), epochs=60, batch=16, lr=2e-3, ema=0.9, ema_start=0)
+    means = [model.sample(32, labels=[label] * 32).mean((0, 1)) for label in (0, 1)]
+    assert means[0][:, :7].mean() - means[0][:, 9:].mean() > 0.3, "the left half is bright"
+    assert means[1][:, 9:].mean() - means[0][:, 9:].mean() > 0.1, "the right half is brighter in class 1"
+
+
+# Sampling
+
+
+def test_an_image_depends_on_its_latent_and_its_label_only(trained: BigGAN, tmp_path: Path) -> None:
+    many, labels = trained.sample(70, seed=7), trained.labels(70, seed=7)
+    assert labels is not None
+    assert set(labels.tolist()) == {0, 1}
+    assert torch.equal(trained.sample(65, seed=7), many[:65])
+    torch.testing.assert_close(trained.sample(70, seed=7, labels=labels.numpy()), many)
+    z = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(trained.decode(z, labels[:3])[1:2], trained.decode(z[1:2], labels[1:2]))
+    trained.save(tmp_path / "g.safetensors")
+    assert torch.equal(farout.generators.load(tmp_path / "g.safetensors").sample(3), trained.sample(3))
+
+
+def test_without_classes() -> None:
+    model = BigGAN(**TINY | {"classes": 0}).fit(images(20), steps=1, batch=4)
+    assert model.labels(3) is None
+    assert model.decode(torch.zeros(2, 6)).shape == (2, 1, 16, 16)
+    with pytest.raises(ValueError, match="not conditional"):
+        model.sample(1, labels=[0])
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match=r"classes=10 needs images of every label from 0 to 9, 'halves' has 2 labels"):
+        BigGAN(side=16, channels=1).task(images())
+    with pytest.raises(ValueError, match="expected a side up to 512, got 1024"):
+        BigGAN(side=1024)
