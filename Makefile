@@ -30,7 +30,7 @@ bench:
 measure: $(VENV)/peers
 	$(BIN)/python -m benchmarks
 
-# The same scores as pytorch-ood's, images as torchvision's, corruptions, attacks and attention maps as their peers'; in the
+# The same scores as pytorch-ood's, images as torchvision's, corruptions, attacks, attention maps and FID as their peers'; in the
 # benchmarks' environment, which has them all.
 parity:
 	$(MAKE) VENV=.venv-bench beside

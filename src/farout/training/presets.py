@@ -55,9 +55,9 @@ def apply_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _resized(preset: dict[str, Any], unit: str, length: int) -> dict[str, Any]:
     """Return the settings of a training of another length, in epochs or steps."""
     resized = dict(preset)
-    fraction = length / (resized.pop("epochs", None) or resized.pop("steps"))
+    before = resized.pop("epochs", None) or resized.pop("steps")
     if "milestones" in resized:
-        resized["milestones"] = tuple(milestone * fraction for milestone in resized["milestones"])
-    if warmup := resized.pop("warmup_steps", 0) * fraction:
+        resized["milestones"] = tuple(milestone * length / before for milestone in resized["milestones"])
+    if warmup := resized.pop("warmup_steps", 0) * length / before:
         resized[f"warmup_{unit}"] = round(warmup) if unit == "steps" else warmup
     return resized | {unit: length}
