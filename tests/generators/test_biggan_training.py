@@ -200,10 +200,10 @@ def test_killed_and_continued_bit_for_bit(trained: BigGAN, tmp_path: Path, monke
 
 def test_it_learns_the_classes() -> None:
     model = BigGAN(**TINY | {"width": 4})
-    model.fit(images(64), epochs=60, batch=16, lr=2e-3, ema=0.9, ema_start=0)
+    model.fit(images(64), epochs=25, batch=16, lr=2e-3, ema=0.9, ema_start=0)
     means = [model.sample(32, labels=[label] * 32).mean((0, 1)) for label in (0, 1)]
     assert means[0][:, :7].mean() - means[0][:, 9:].mean() > 0.3, "the left half is bright"
-    assert means[1][:, 9:].mean() - means[0][:, 9:].mean() > 0.1, "the right half is brighter in class 1"
+    assert means[1][:, 9:].mean() - means[0][:, 9:].mean() > 0.2, "the right half is brighter in class 1"
 
 
 # Sampling

@@ -11,7 +11,7 @@ from small_gans import TINY, images
 from torch import Tensor, nn
 
 from farout.core import Activations
-from farout.generators import DCGAN, Objective
+from farout.generators import DCGAN, Objective, terms
 from farout.generators.adversarial import adversarial_loss
 from farout.generators.information import mutual_information
 from farout.generators.pairing import nearest, same_class
@@ -237,6 +237,24 @@ def test_errors(ensemble: Ensemble) -> None:
     plain = Network(Small(), mean=0.5, std=0.5, blocks=[])
     with pytest.raises(ValueError, match="the feature network Small has no blocks"):
         Objective(name="near", lambda_s=0, features=plain)
+
+
+class Difference(nn.Module):
+    """Stand-in for LPIPS: the mean squared difference, shaped as its output; three channels in [−1, 1] expected."""
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        assert first.shape[1] == 3
+        assert first.min() < -0.9
+        return (first - second).square().mean((1, 2, 3), keepdim=True)
+
+
+def test_lpips_gets_its_own_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "lpips_module", Difference)
+    made, real = pixels(6, 1).requires_grad_(), pixels(6, 0)
+    total = Terms(Objective(name="shifted", lambda_s=0, lambda_p=3, form="lpips"), CPU)(made, real)
+    assert total.item() == pytest.approx(-3 * 4 * (made - real).square().mean().item(), rel=1e-5)
+    total.backward()
+    assert made.grad is not None
 
 
 def test_lpips_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch
 from small_gans import Stop, images, parameters, stopping
 from torch import nn
 
-from farout.generators import Pix2Pix
+from farout.generators import Objective, Pix2Pix
 from farout.generators.pix2pix import UNet, noise_units, patch_discriminator
 from farout.networks import Ensemble, create
 from farout.training import Batch, fit, loop
@@ -150,6 +150,12 @@ def test_full_preset_trains_and_translates(side: int, layers: int) -> None:
         fit(task := model.task(data), data, model.recipe(steps=1, batch=4))
         model.load_state_dict(task.weights())
         assert model.translate(data.batch(range(2))).shape == (2, 3, 32, 32)
+
+
+def test_changed_images_are_paired_with_their_originals_only() -> None:
+    objective = Objective(name="shifted", lambda_s=0, features=create("lenet", 2, 16, 1), pairing="nearest")
+    with pytest.raises(ValueError, match="compared with their originals; got pairing='nearest'"):
+        Pix2Pix(**TINY).task(images(), objective)
 
 
 def test_it_does_not_sample(trained: Pix2Pix) -> None:

@@ -1,6 +1,7 @@
 """Generators: models that are trained on images and generate new ones.
 
-generator.py    `Generator`, the contract: training, sampling, padding, weights; files.py: weights on disk
+generator.py    `Generator`, the contract: training and weights; sampling.py: sampling and padding; files.py: weights
+                on disk
 gan.py          `Gan`: generators with a discriminator, and their task; adversarial.py: losses by name
 objective.py    terms of "The Raised Bar" that are added to the loss; terms.py computes them from information.py (mutual
                 information), perceptual.py (distance over the blocks of a network) and pairing.py

@@ -122,6 +122,11 @@ class Gan(Generator):
 
     def task(self, train: ImageSet, objective: Objective = PLAIN, *, seed: int = 0) -> GanTask:
         self.check_images(train)
+        if self.translates and objective.pairing != "random":
+            raise ValueError(
+                f"{self.name} changes images, which are compared with their originals; got "
+                f'pairing={objective.pairing!r}, expected "random"'
+            )
         with seeded(seed_of(seed, "generator", self.name)), torch.device("cpu"):
             generator, discriminator = self.build(), self.discriminator()
         return self.task_type(self.with_module(generator), discriminator, objective)
