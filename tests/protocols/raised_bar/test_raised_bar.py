@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,8 @@ def test_settings_that_cannot_be_had(settings: Any, message: str) -> None:
     ("settings", "message"),
     [
         ({"near": False, "shifted": False}, r"it has nothing to test: near and shifted are both false"),
+        ({"shifts": ["noise"]}, r"shifts: noise has no labels, expected the 4 classes of the inliers"),
+        ({"shifts": [{"name": "shapes", "limit": 9}]}, r"shifts: shapes has 8 classes, expected the 4 classes"),
         ({"near": {**NEAR, "label": "noise"}}, r"two outlier sets are called 'noise'"),
         ({"exposure": {"networks": ["resnet"]}}, r"exposure: network that the study trains: 'resnet'"),
         (
@@ -143,6 +146,27 @@ def test_shifted_and_corrupted_images_are_copies_of_the_same_test_images() -> No
     assert all(one == indices[0] for one in indices)
     assert all(one == labels[0] for one in labels)
     assert len(indices[0]) == 48
+
+
+def test_further_labeled_sets_are_compared_in_calibration() -> None:
+    further = {"name": "toy", "split": "val", "limit": 20, "label": "v2"}
+    entries = [entry for entry in plan(study(shifts=[further])) if entry.tags.get("role") == "confidence"]
+    assert [(entry.tags["of"], entry.tags["kind"]) for entry in entries] == [
+        ("test", "test"), ("v2", "conventional"), ("contrast", "corruption"), ("brightness", "corruption"),
+        ("shifted", "shifted"),
+    ]  # fmt: skip
+    assert entries[1].cell.images.about.total == 20
+
+
+def test_tested_networks_are_not_members_of_the_generators_ensemble() -> None:
+    entries = plan(
+        study(near={**NEAR, "ensemble": {"ensemble": ["lenet", {"name": "lenet", "seed": 5}], "train": RECIPE}})
+    )
+    tested = {
+        cell.id for entry in entries if entry.tags.get("role") == "prediction" for cell in entry.cell.network.requires
+    }
+    seen = next(entry.cell for entry in entries if entry.tags.get("role") == "reference")
+    assert not tested & {cell.id for cell in seen.network.requires}
 
 
 def test_sets_that_the_study_lists_are_used() -> None:
@@ -204,7 +228,9 @@ def test_detectors_without_a_network_are_tested_on_near_ood_alone() -> None:
 
 def test_stress_leaves_out_what_trains_generators(monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Study] = []
-    monkeypatch.setattr(farout.api.stress, "run", lambda study, *_, **__: planned.append(study))
+    monkeypatch.setattr(
+        importlib.import_module("farout.api.stress"), "run", lambda study, *_, **__: planned.append(study)
+    )
     farout.stress(Bright(), farout.load("toy", limit=40), farout.load("noise", limit=40))
     names = [protocol.name for protocol in planned[0].protocols]
     assert "clean" in names

@@ -11,7 +11,7 @@ import pandas as pd
 from farout.metrics import Interval, ece, ece_interval, reliability
 from farout.metrics.calibration import BINS
 from farout.metrics.intervals import clopper_pearson_bounds
-from farout.protocols.raised_bar.entries import CORRUPTION, SHIFTED, TEST
+from farout.protocols.raised_bar.entries import CONVENTIONAL, CORRUPTION, SHIFTED, TEST
 from farout.protocols.raised_bar.results import BarResults, Predicted
 from farout.protocols.shared.columns import IMAGES, NETWORK, SEEDS
 from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Calibrations, Column, Curve, Line, Table
@@ -34,12 +34,19 @@ class Calibrated(NamedTuple):
         return {name: found for name, (own, found) in self.sets.items() if own == kind}
 
     def values(self) -> dict[str, float]:
-        """Return the ECE on test images, its mean and maximum over corruptions, and that on Shifted sets."""
-        known = {name: ece(*found) for name, found in (self.of_kind(TEST) | self.of_kind(SHIFTED)).items()}
+        """Return the ECE on test images and further sets, its mean and maximum over corruptions, and on Shifted."""
         over = [ece(*found) for found in self.of_kind(CORRUPTION).values()]
         corrupted = {MEAN: float(np.mean(over)), MOST: float(np.max(over))} if over else {}
-        tested = {name: value for name, value in known.items() if name == TEST}
-        return {**tested, **corrupted, **{name: value for name, value in known.items() if name != TEST}}
+        before, after = (
+            {name: ece(*found) for kind in kinds for name, found in self.of_kind(kind).items()}
+            for kinds in ((TEST, CONVENTIONAL), (SHIFTED,))
+        )
+        return {**before, **corrupted, **after}
+
+    @property
+    def single(self) -> dict[str, Predicted]:
+        """Predictions on all sets but corruptions, which are summarized."""
+        return {name: found for name, (kind, found) in self.sets.items() if kind != CORRUPTION}
 
     @property
     def worst(self) -> str:
@@ -94,7 +101,7 @@ def _line(network: str, found: Sequence[Calibrated], seeds: int) -> Line:
     images = len(next(iter(found[0].sets.values()))[1].correct)
     line: dict[Column, Any] = {NETWORK: network, IMAGES: images}
     by_seed = [one.values() for one in found]
-    intervals = found[0].of_kind(TEST) | found[0].of_kind(SHIFTED)
+    intervals = found[0].single
     for name in by_seed[0]:
         values = [one[name] for one in by_seed if name in one]
         if seeds == 1 and name in intervals:
@@ -156,7 +163,7 @@ def reliability_plots(found: Sequence[Calibrated]) -> list[Calibrations]:
 
 def _selected(one: Calibrated) -> dict[str, Predicted]:
     worst = {"worst corruption": one.of_kind(CORRUPTION)[one.worst]} if one.worst else {}
-    return {**one.of_kind(TEST), **worst, **one.of_kind(SHIFTED)}
+    return {**one.of_kind(TEST), **one.of_kind(CONVENTIONAL), **worst, **one.of_kind(SHIFTED)}
 
 
 def _curve(found: Predicted) -> Curve:

@@ -133,10 +133,13 @@ class TrialPlan:
 
     @cached_property
     def _calibrated(self) -> dict[str, tuple[str, ImageSource]]:
-        """Image sets on which networks are calibrated or not: test, its corruptions, and Shifted sets."""
+        """Image sets on which networks are calibrated or not: test, further sets, corruptions, and Shifted sets."""
         first = next(iter(self.sets.shifted.values()), None)
         originals = self._pair(first)[1] if first else self.trial.stressed(self.trial.inliers.test, self.changed)
-        found: dict[str, tuple[str, ImageSource]] = {TEST: (TEST, originals), **self._corrupted(originals)}
+        found: dict[str, tuple[str, ImageSource]] = {TEST: (TEST, originals)}
+        for label, spec in self.protocol.shifts.items():
+            found[label] = CONVENTIONAL, self.trial.stressed(NamedImages(spec), self.changed)
+        found |= self._corrupted(originals)
         return found | {name: (SHIFTED, self._pair(images)[0]) for name, images in self.sets.shifted.items()}
 
     def _corrupted(self, originals: ImageSource) -> dict[str, tuple[str, ImageSource]]:

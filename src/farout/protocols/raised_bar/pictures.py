@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from farout.protocols.raised_bar.calibration import MEAN, Calibrated, ece_values
-from farout.protocols.raised_bar.entries import NEAR, SHIFTED, TEST
+from farout.protocols.raised_bar.calibration import MOST, Calibrated, ece_values
+from farout.protocols.raised_bar.entries import NEAR, SHIFTED
 from farout.protocols.raised_bar.results import BarResults
 from farout.protocols.shared.columns import AUROC, NETWORK, OUTLIERS
 from farout.report.content import Histograms, Line, Radar, Sheet, Strip
@@ -95,11 +95,8 @@ def radar(detection: Sequence[Line], found: Sequence[Calibrated]) -> list[Radar]
     for line in detection:
         areas.setdefault(line[OUTLIERS], {}).setdefault(line[NETWORK], []).append(line[AUROC][0])
     means = {name: {key: float(np.mean(values)) for key, values in by.items()} for name, by in areas.items()}
-    known = ece_values(found)
     calibrated = {
-        name: {key: 1 - value for key, value in by.items()}
-        for name, by in known.items()
-        if name in (TEST, MEAN) or name not in known.keys() - _shifted_names(found)
+        name: {key: 1 - value for key, value in by.items()} for name, by in ece_values(found).items() if name != MOST
     }
     panels = {
         title: frame
@@ -114,10 +111,6 @@ def radar(detection: Sequence[Line], found: Sequence[Calibrated]) -> list[Radar]
         "and on Shifted sets. Lines that do not cross show networks in the same order on all sets. Means over seeds."
     )
     return [Radar("raised_bar_radar", "Networks on all image sets", caption, panels)]
-
-
-def _shifted_names(found: Sequence[Calibrated]) -> set[str]:
-    return {name for one in found for name in one.of_kind(SHIFTED)}
 
 
 def _wide(values: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:

@@ -29,6 +29,7 @@ from farout.protocols.raised_bar.settings import (
     parse_corruptions,
     parse_part,
     parse_set,
+    parse_shifts,
 )
 from farout.protocols.raised_bar.tables import summarize
 from farout.protocols.shared.named import Named
@@ -37,7 +38,8 @@ from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.generated import generated_cuts
 from farout.study.results import Results
-from farout.study.study import Study
+from farout.study.sources.images import NamedImages
+from farout.study.study import Study, Trial
 
 
 @PROTOCOLS.register("raised_bar")
@@ -54,6 +56,7 @@ class RaisedBar(Protocol):
         shifted: SetOptions = None,
         sanity: Any = None,
         corruptions: Sequence[Named] | bool = True,
+        shifts: Sequence[Any] = (),
         exposure: Mapping[str, Any] | bool = False,
         detectors: Sequence[str] | None = None,
     ) -> None:
@@ -61,6 +64,7 @@ class RaisedBar(Protocol):
         Without options, those among the study's outliers are used, else the defaults.
         sanity: ensemble that checks the labels; by default the generators' ensemble, trained with another seed; false:
         no check. corruptions: to compare Shifted with, at severity 5; by default the 15 of CIFAR-10-C; false: none.
+        shifts: further labeled sets of the inliers' classes to compare Shifted with, such as imagenet_v2.
         exposure: true, or {networks: [label], outliers: {svhn: "svhn:train"}, weight: 0.5}: train networks with these
         outliers and with Near-OoD, and test them on the other sets. detectors: labels of those to test; default: all.
         """
@@ -69,7 +73,7 @@ class RaisedBar(Protocol):
         self.near, self.shifted = parse_set("near", near), parse_set("shifted", shifted)
         self.check_sanity = sanity is not False
         self.sanity = parse_part("sanity", AnyEnsemble, sanity) if sanity else None
-        self.corruptions = parse_corruptions(corruptions)
+        self.corruptions, self.shifts = parse_corruptions(corruptions), parse_shifts(shifts)
         self.exposure: ExposureSpec | None = None
         if exposure is not False:
             self.exposure = parse_part("exposure", ExposureSpec, {} if exposure is True else exposure)
@@ -85,6 +89,8 @@ class RaisedBar(Protocol):
                 )
             if not trial.inliers.test.about.labeled:
                 return f"it needs labels, and the test images of {trial.inliers.test.about.name} have none"
+            if reason := self._unsuited_shifts(trial):
+                return reason
             sets = self.sets(trial, study)
             if not sets.near and not sets.shifted:
                 return "it has nothing to test: near and shifted are both false"
@@ -93,7 +99,17 @@ class RaisedBar(Protocol):
                 check_unseen(self.exposure, sets.conventional)
         return None
 
-    def sets(self, trial: Any, study: Study) -> BarSets:
+    def _unsuited_shifts(self, trial: Trial) -> str | None:
+        """Return why one of the further sets cannot be classified; None if all can."""
+        expected = len(trial.inliers.test.about.classes)
+        for label, spec in self.shifts.items():
+            about = NamedImages(spec).about
+            if not about.labeled or len(about.classes) != expected:
+                found = f"{len(about.classes):,} classes" if about.labeled else "no labels"
+                return f"shifts: {label} has {found}, expected the {expected:,} classes of the inliers"
+        return None
+
+    def sets(self, trial: Trial, study: Study) -> BarSets:
         """Return the generated sets of a trial. Raise for errors that can be found before any training."""
         return BarSets.of(self, trial, study.budget)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, ValidationError
 
@@ -11,7 +11,7 @@ from farout.core import Shift
 from farout.protocols.shared.named import Named, split_settings
 from farout.shifts.catalog import shift
 from farout.shifts.choosing import PUBLISHED
-from farout.study.spec import AnyNetwork, BarSpec, Data, NearSpec, ShiftedSpec, format_problems
+from farout.study.spec import AnyNetwork, BarSpec, Data, DataSpec, NearSpec, ShiftedSpec, format_problems
 from farout.study.spec.parts import Label, Spec
 
 SEVERITY = 5
@@ -20,7 +20,9 @@ CORRUPTIONS = PUBLISHED["C"][:15]
 """Corruption types of CIFAR-10-C and ImageNet-C, without the four extra ones."""
 WEIGHT = 0.5
 """Weight of the loss on outliers in outlier exposure (Hendrycks et al. 2019, section 4)."""
-B = TypeVar("B", bound=BarSpec)
+SET_SEED = 1_000
+"""Seed of generated sets unless the study sets another: not one that studies use for their networks, which would then be
+members of the generators' ensemble."""
 SetOptions = Mapping[str, Any] | bool | None
 """Options of a generated set; True or None = the defaults, False = no such set."""
 
@@ -50,7 +52,7 @@ def parse_set(kind: Literal["near", "shifted"], options: SetOptions) -> BarSpec 
     if not (options is None or options is True or isinstance(options, Mapping)):
         raise ValueError(f"{kind}: expected the options of {name}, such as {{count: 1000}}, or false, got {options!r}")
     settings = dict(options) if isinstance(options, Mapping) else {}
-    spec: BarSpec = parse_part(kind, model, {"name": name, **settings})
+    spec: BarSpec = parse_part(kind, model, {"name": name, "seed": SET_SEED, **settings})
     return spec
 
 
@@ -60,6 +62,15 @@ def parse_part(what: str, model: Any, value: Any) -> Any:
         return TypeAdapter[Any](model).validate_python(value)
     except ValidationError as error:
         raise ValueError(f"{what}: the settings are not valid:\n{format_problems(error)}") from None
+
+
+def parse_shifts(items: Sequence[Any]) -> dict[str, DataSpec]:
+    """Return labeled image sets by label."""
+    specs: list[DataSpec] = parse_part("shifts", list[Data], list(items))
+    named = {spec.label or spec.name: spec for spec in specs}
+    if len(named) < len(specs):
+        raise ValueError("shifts: two sets have the same name; give one a label: {name: …, label: another}")
+    return named
 
 
 def parse_corruptions(items: Sequence[Named] | bool) -> list[Shift]:
