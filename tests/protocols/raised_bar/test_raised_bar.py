@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import farout
 from farout.api.run import run
@@ -24,6 +25,7 @@ from farout.study.sources.images import LiveImages
 from farout.study.spec import StudySpec
 from farout.study.study import Inliers, Study, Trial, from_spec
 from farout.study.subjects.images import ImageSubject
+from helpers.written_runs import lenet_weights
 
 RECIPE = {"epochs": 1, "batch": 32, "lr": 0.05, "augment": "none"}
 ENSEMBLE = {"ensemble": ["lenet", {"name": "lenet", "seed": 5}], "train": RECIPE}
@@ -146,6 +148,31 @@ def test_shifted_and_corrupted_images_are_copies_of_the_same_test_images() -> No
     assert all(one == indices[0] for one in indices)
     assert all(one == labels[0] for one in labels)
     assert len(indices[0]) == 48
+
+
+def test_paths_are_relative_to_the_study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    lenet_weights(tmp_path)
+    member = {"name": "lenet", "weights": "lenet.safetensors", "classes": 4}
+    near = {**NEAR, "ensemble": [member, {"name": "lenet", "train": RECIPE}]}
+    (tmp_path / "study.yaml").write_text(
+        yaml.safe_dump(spec(near=near, sanity=[member, {"name": "lenet", "train": RECIPE}]))
+    )
+    study = from_spec(StudySpec.read(tmp_path / "study.yaml"))
+    made = RaisedBar(**study.protocols[0].params)
+    assert made.near is not None
+    for ensemble in (made.near.ensemble, made.sanity):
+        assert ensemble.ensemble[0].weights == str(tmp_path / "lenet.safetensors")
+    assert plan(study)
+
+
+def test_settings_are_the_same_after_a_study_has_resolved_their_paths(tmp_path: Path) -> None:
+    asked = {"near": NEAR, "shifted": SHIFTED, "exposure": {"outliers": {"a": "toy:test"}}, "shifts": ["toy:val"]}
+    once = RaisedBar.resolve_study({**asked, "sanity": ENSEMBLE, "corruptions": ["fog"]}, tmp_path)
+    assert RaisedBar.resolve_study(once, tmp_path) == once
+    plain, resolved = RaisedBar(**asked, sanity=ENSEMBLE), RaisedBar(**once)
+    for name in ("near", "shifted", "exposure", "shifts", "sanity"):
+        assert getattr(plain, name) == getattr(resolved, name)
 
 
 def test_further_labeled_sets_are_compared_in_calibration() -> None:

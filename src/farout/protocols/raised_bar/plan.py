@@ -16,6 +16,7 @@ Near-OoD beside conventional outlier sets, the calibration of networks on Shifte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from farout.protocols.base import PROTOCOLS, Protocol
@@ -30,6 +31,7 @@ from farout.protocols.raised_bar.settings import (
     parse_part,
     parse_set,
     parse_shifts,
+    resolve_settings,
 )
 from farout.protocols.raised_bar.tables import summarize
 from farout.protocols.shared.named import Named
@@ -78,6 +80,10 @@ class RaisedBar(Protocol):
         if exposure is not False:
             self.exposure = parse_part("exposure", ExposureSpec, {} if exposure is True else exposure)
         self.detectors = detectors
+
+    @classmethod
+    def resolve_study(cls, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        return resolve_settings(params, folder)
 
     def unsuited(self, study: Study) -> str | None:
         for trial in study.trials:

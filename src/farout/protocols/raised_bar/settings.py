@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, ValidationError
@@ -21,7 +22,7 @@ CORRUPTIONS = PUBLISHED["C"][:15]
 WEIGHT = 0.5
 """Weight of the loss on outliers in outlier exposure (Hendrycks et al. 2019, section 4)."""
 SET_SEED = 1_000
-"""Seed of generated sets unless the study sets another: not one that studies use for their networks, which would then be
+"""Seed of generated sets unless the study sets another: not one that studies use for their networks, which would be
 members of the generators' ensemble."""
 SetOptions = Mapping[str, Any] | bool | None
 """Options of a generated set; True or None = the defaults, False = no such set."""
@@ -42,24 +43,47 @@ def _ensemble(value: Any) -> Any:
 
 
 AnyEnsemble = Annotated[AnyNetwork, BeforeValidator(_ensemble)]
+PARTS: Mapping[str, Any] = {
+    "near": NearSpec,
+    "shifted": ShiftedSpec,
+    "sanity": AnyEnsemble,
+    "exposure": ExposureSpec,
+    "shifts": list[Data],
+}
+"""Models of the settings that name images, networks and generators, and so may hold paths."""
+NAMES = {"near": "near_ood", "shifted": "shifted"}
+"""Names of the generated sets in a study."""
+
+
+def resolve_settings(params: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the settings with absolute paths; those in the settings are relative to the folder."""
+    resolved = dict(params)
+    for key, model in PARTS.items():
+        value = params.get(key)
+        if not isinstance(value, Mapping | list | tuple):
+            continue  # true, false, or not set
+        own = {"name": NAMES[key], **value} if key in NAMES and isinstance(value, Mapping) else value
+        part = parse_part(key, model, own, folder)
+        resolved[key] = TypeAdapter[Any](model).dump_python(part, mode="json", exclude_unset=True)
+    return resolved
 
 
 def parse_set(kind: Literal["near", "shifted"], options: SetOptions) -> BarSpec | None:
     """Return the spec of a generated set; None if there is to be none."""
     if options is False:
         return None
-    name, model = ("near_ood", NearSpec) if kind == "near" else ("shifted", ShiftedSpec)
+    name = NAMES[kind]
     if not (options is None or options is True or isinstance(options, Mapping)):
         raise ValueError(f"{kind}: expected the options of {name}, such as {{count: 1000}}, or false, got {options!r}")
     settings = dict(options) if isinstance(options, Mapping) else {}
-    spec: BarSpec = parse_part(kind, model, {"name": name, "seed": SET_SEED, **settings})
+    spec: BarSpec = parse_part(kind, PARTS[kind], {"name": name, "seed": SET_SEED, **settings})
     return spec
 
 
-def parse_part(what: str, model: Any, value: Any) -> Any:
-    """Return a validated part of the settings; errors name the key."""
+def parse_part(what: str, model: Any, value: Any, folder: Path | None = None) -> Any:
+    """Return a validated part of the settings; errors name the key. folder: that of the study file, if known."""
     try:
-        return TypeAdapter[Any](model).validate_python(value)
+        return TypeAdapter[Any](model).validate_python(value, context={"folder": folder} if folder else None)
     except ValidationError as error:
         raise ValueError(f"{what}: the settings are not valid:\n{format_problems(error)}") from None
 
