@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from small_gans import parameters
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -22,10 +23,6 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
 # Sizes
 
 
@@ -40,7 +37,7 @@ def count(module: nn.Module) -> int:
 def test_parameters_are_those_of_the_scripts(shape: Shape, latent: int, shared: int, expected: tuple[int, int]) -> None:
     with torch.device("meta"):
         generator, discriminator = GeneratorNetwork(shape, latent, shared, 1e-5), DiscriminatorNetwork(shape)
-    assert (count(generator), count(discriminator)) == expected
+    assert (parameters(generator), parameters(discriminator)) == expected
 
 
 def test_spectral_norm_is_on_all_layers_but_the_generators_embeddings() -> None:

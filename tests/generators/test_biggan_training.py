@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conditional_gans import batch_of, context, images
+from small_gans import Stop, parameters, stopping
 from torch import nn
 
 import farout
-from farout.core import ImageSet
 from farout.generators import BigGAN
 from farout.generators.biggan import model as model_file
 from farout.generators.biggan.layers import orthogonal_penalty
 from farout.generators.biggan.standing import estimate_statistics
-from farout.training import Batch, Context, Position, fit, loop
+from farout.training import fit, loop
 
 TINY: dict[str, Any] = {"side": 16, "channels": 1, "width": 2, "dim": 6, "classes": 2}
 OPTIONS: dict[str, Any] = {**TINY, "shared": 3, "attention": 8, "orthogonal": 1e-3, "discriminator_steps": 2}
 
 
-def images(count: int = 40, side: int = 16, channels: int = 1) -> ImageSet:
-    """Images whose left half is bright, of two classes: with a dark or a gray right half."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(count) % 2
-    pixels = rng.uniform(0, 0.1, (count, channels, side, side)).astype(np.float32)
-    pixels[:, :, :, : side // 2] += 0.8
-    pixels[labels == 1, :, :, side // 2 :] += 0.4
-    return ImageSet.from_arrays(pixels, labels, name="halves")
-
-
 @pytest.fixture(scope="module")
 def trained() -> BigGAN:
     return BigGAN(**OPTIONS).fit(images(), epochs=2, batch=5, ema=0.9, ema_start=2, seed=3)
-
-
-def context(model: BigGAN, seed: int = 0) -> Context:
-    return Context(Position("", 0, 0, 1, 1), model.recipe(), {}, torch.device("cpu"), seed)
-
-
-def batch_of(data: ImageSet, count: int) -> Batch:
-    labels = torch.as_tensor(data.labels)[:count]
-    return Batch(data.batch(range(count)), labels, torch.arange(count))
 
 
 # The scripts
@@ -73,7 +53,7 @@ def test_the_full_model_trains_and_samples(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(model_file, "SIZE", 2)
     data, model = images(8, 32, 3), BigGAN(side=32, classes=2)
     task = model.task(data)
-    counts = [sum(one.numel() for one in task.modules[name].parameters()) for name in ("generator", "discriminator")]
+    counts = [parameters(task.modules[name]) for name in ("generator", "discriminator")]
     eight_classes = 8 * (6 * 2 * 256), 8 * 256  # the counts of the script are of ten classes
     assert counts == [4_304_387 - eight_classes[0], 4_207_361 - eight_classes[1]]
     fit(task, data, model.recipe(steps=1, batch=2))
@@ -170,20 +150,6 @@ def test_samples_are_standardized_by_the_statistics_of_their_own_weights(trained
 
 
 # Training
-
-
-class Stop(Exception):
-    pass
-
-
-def stopping(after: int) -> Callable[..., None]:
-    calls = iter(range(1, 10**6))
-
-    def progress(*_: Any) -> None:
-        if next(calls) == after:
-            raise Stop
-
-    return progress
 
 
 def test_killed_and_continued_bit_for_bit(trained: BigGAN, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

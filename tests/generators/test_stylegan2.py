@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from scipy.signal import convolve2d
+from small_gans import parameters
 from torch import Tensor, nn
 
 from farout.generators.stylegan2.discriminator import Block, Discriminator
@@ -36,10 +37,6 @@ def with_zeros(image: np.ndarray) -> np.ndarray:
     return out
 
 
-def count(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
 # Sizes
 
 
@@ -47,11 +44,11 @@ def test_parameters_are_those_of_the_public_configuration() -> None:
     with torch.device("meta"):
         generator = StyleNetwork(32, 3, latent=64, style=512, width=512)
         discriminator = Discriminator(32, 3, width=512, style=512, residual=False, group=32)
-    assert (count(generator), count(discriminator)) == (19_718_163, 20_720_641)
+    assert (parameters(generator), parameters(discriminator)) == (19_718_163, 20_720_641)
     with torch.device("meta"):
         generator = StyleNetwork(32, 3, latent=512, style=512, width=512, classes=10)
         discriminator = Discriminator(32, 3, width=512, style=512, residual=False, group=32, classes=10)
-    assert (count(generator), count(discriminator)) == (20_215_315, 23_089_664)
+    assert (parameters(generator), parameters(discriminator)) == (20_215_315, 23_089_664)
 
 
 def test_widths_and_styles_by_side() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from conditional_gans import batch_of, context, images
+from small_gans import Stop, parameters, stopping
 from torch import nn
 
 import farout
@@ -17,34 +18,15 @@ from farout.core import ImageSet
 from farout.generators import StyleGAN2
 from farout.generators.stylegan2.model import StyleGAN2Task
 from farout.generators.stylegan2.synthesis import StyleNetwork
-from farout.training import Batch, Context, Position, fit, loop
+from farout.training import fit, loop
 
 TINY: dict[str, Any] = {"side": 16, "channels": 1, "width": 8, "style": 8, "dim": 6}
 OPTIONS: dict[str, Any] = {**TINY, "path_length": 2.0, "mixing": 0.9, "residual": True, "group": 4, "classes": 2}
 
 
-def images(count: int = 40, side: int = 16, channels: int = 1) -> ImageSet:
-    """Images whose left half is bright, of two classes: with a dark or a gray right half."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(count) % 2
-    pixels = rng.uniform(0, 0.1, (count, channels, side, side)).astype(np.float32)
-    pixels[:, :, :, : side // 2] += 0.8
-    pixels[labels == 1, :, :, side // 2 :] += 0.4
-    return ImageSet.from_arrays(pixels, labels, name="halves")
-
-
 @pytest.fixture(scope="module")
 def trained() -> StyleGAN2:
     return StyleGAN2(**OPTIONS).fit(images(), steps=5, batch=10, seed=3)
-
-
-def context(model: StyleGAN2, seed: int = 0) -> Context:
-    return Context(Position("", 0, 0, 1, 1), model.recipe(), {}, torch.device("cpu"), seed)
-
-
-def batch_of(data: ImageSet, count: int) -> Batch:
-    labels = torch.as_tensor(data.labels)[:count]
-    return Batch(data.batch(range(count)), labels, torch.arange(count))
 
 
 # The public configuration
@@ -79,11 +61,11 @@ def test_players_of_both_configurations() -> None:
     assert [name for name, *_ in players(StyleGAN2(side=32, r1=0.0))] == ["generator", "discriminator"]
 
 
-@pytest.mark.parametrize("side", [32, 128])
+@pytest.mark.parametrize("side", [32, pytest.param(128, marks=pytest.mark.slow)])
 def test_the_full_model_trains_and_samples(side: int) -> None:
     model = StyleGAN2(side=side)
     task = model.task(images(2, side, 3))
-    counts = [sum(one.numel() for one in task.modules[name].parameters()) for name in ("generator", "discriminator")]
+    counts = [parameters(task.modules[name]) for name in ("generator", "discriminator")]
     assert side > 32 or counts == [19_718_163, 20_720_641]
     fit(task, images(2, side, 3), model.recipe(steps=1, batch=2))
     model.load_state_dict(task.weights())
@@ -152,20 +134,6 @@ def test_mixed_styles_come_from_two_latents() -> None:
 
 
 # Training
-
-
-class Stop(Exception):
-    pass
-
-
-def stopping(after: int) -> Callable[..., None]:
-    calls = iter(range(1, 10**6))
-
-    def progress(*_: Any) -> None:
-        if next(calls) == after:
-            raise Stop
-
-    return progress
 
 
 def test_killed_and_continued_bit_for_bit(trained: StyleGAN2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,9 @@ def test_near_ood_has_exactly_as_many_images_as_asked_for_inside_the_interval(ra
     assert facts["inside"] >= COUNT
     assert facts["share_kept"] == facts["inside"] / facts["candidates"]
     assert images.attributes["lambda_s"][:6].tolist() == [1, 2, 1, 2, 1, 2], "every generator in turn"
+    trained = ran.store.facts(cell.generators[0].requires[0].id)
+    assert len(trained["fid"]) == 2, "the FID of its samples after every epoch"
+    assert trained["fid"][0] > 0
 
 
 def test_interval_is_the_rules_own(ran: Run) -> None:

@@ -34,7 +34,7 @@ class ConditionalTask(GanTask):
 
     def judge(self, images: Tensor, labels: Tensor | None, batch: Batch) -> Tensor:
         logits: Tensor = self.modules["discriminator"](images, labels if self.generator.classes else None)
-        return logits.float()
+        return logits
 
 
 @dataclass(kw_only=True, eq=False)

@@ -38,7 +38,7 @@ class Generator(Sampler):
     A model that is trained by gradient steps defines `recipe`, `task` and `build`; then `fit`, `sample`, `decode`,
     `save` and `load` are inherited. Any other defines these five itself. A model that changes images defines
     `translate`. With `dim` and `decode` a latent can also be searched:
-    `farout.variations.Latent(generator=generator.decode, dim=generator.dim)`.
+    `farout.variations.Latent(generator=generator)`.
     """
 
     history: StageHistory | None = field(default=None, init=False, repr=False)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from farout.generators import Generator
 from farout.generators.perceptual import check_blocks
 from farout.rng import seed_of
+from farout.study.budget import LIMITS
 from farout.study.cells.generate import GenerateCell, SampleCell, TranslateCell
-from farout.study.cells.near_ood import InformationCell, NearCell, Pool
-from farout.study.cells.train_generator import TrainedGenerator, TrainGeneratorCell
+from farout.study.cells.near_ood import InformationCell, NearCell
+from farout.study.cells.pool import Pool
+from farout.study.generators import generator_from, recipe_cuts
 from farout.study.networks import network_from
 from farout.study.sources.generated import GeneratedImages
-from farout.study.sources.generators import GeneratorSource, ObjectiveSource, StoredGenerator
+from farout.study.sources.generators import ObjectiveSource
 from farout.study.sources.images import FirstImages, ImageSource, NamedImages
 from farout.study.sources.networks import JoinedNetworks, NetworkSource
 from farout.study.spec import (
@@ -24,34 +26,15 @@ from farout.study.spec import (
     Budget,
     EnsembleSpec,
     GeneratedSpec,
-    GeneratorSpec,
     NearSpec,
     SampledSpec,
     ShiftedSpec,
-    suggest_plugin,
 )
-from farout.training import Recipe
 
 if TYPE_CHECKING:
     from farout.study.study import Inliers
 
 
-class Limits(NamedTuple):
-    """Upper limits of one budget for generated sets; None = no limit beyond the study's own."""
-
-    lambdas: int | None
-    """Values of λs, each of which takes a generator: spread evenly over the list."""
-    epochs: int | None
-    """Epochs of a generator's training."""
-    images: int
-    """Images of a set whose size the study does not say."""
-
-
-LIMITS: dict[Budget, Limits] = {
-    "quick": Limits(lambdas=2, epochs=10, images=1_000),
-    "standard": Limits(lambdas=4, epochs=25, images=5_000),
-    "full": Limits(lambdas=None, epochs=None, images=10_000),
-}
 _NARROW: list[Any] = ["lenet", *({"name": name, "width": 16} for name in ("alexnet", "vgg11", "resnet18"))]
 _RECIPE = {"epochs": 100, "lr": 0.05, "batch": 128, "augment": "none"}
 DEFAULT_ENSEMBLE = {
@@ -66,10 +49,12 @@ DEFAULT_ENSEMBLE = {
 
 def generated_from(spec: GeneratedSpec, inliers: Inliers, budget: Budget) -> GeneratedImages:
     """Return the source of a generated set. Raise for errors that can be found before any training."""
-    if isinstance(spec, SampledSpec):
-        return GeneratedImages(_sampled(spec, inliers, budget))
-    assert isinstance(spec, NearSpec | ShiftedSpec)
-    return GeneratedImages((_near if isinstance(spec, NearSpec) else _shifted)(spec, inliers, budget))  # type: ignore[arg-type]
+    if isinstance(spec, NearSpec):
+        return GeneratedImages(_near(spec, inliers, budget))
+    if isinstance(spec, ShiftedSpec):
+        return GeneratedImages(_shifted(spec, inliers, budget))
+    assert isinstance(spec, SampledSpec)
+    return GeneratedImages(_sampled(spec, inliers, budget))
 
 
 def _sampled(spec: SampledSpec, inliers: Inliers, budget: Budget) -> GenerateCell:
@@ -115,8 +100,10 @@ def select_lambdas(values: Sequence[float], most: int | None) -> tuple[float, ..
 
 
 def _shifted(spec: ShiftedSpec, inliers: Inliers, budget: Budget) -> GenerateCell:
-    ensemble, features = _networks(spec, inliers, budget)
-    objective = ObjectiveSource("shifted", spec.lambda_p, spec.lambda_s, ensemble, features, form=spec.form)
+    objective = None
+    if not spec.generator.weights:
+        ensemble, features = _networks(spec, inliers, budget)
+        objective = ObjectiveSource("shifted", spec.lambda_p, spec.lambda_s, ensemble, features, form=spec.form)
     generator = generator_from(spec.generator, inliers.train, inliers.test, budget, spec.seed, spec.title, objective)
     _check_kind(generator.preview(), translates=True)
     images: ImageSource = NamedImages(spec.images) if spec.images else inliers.test
@@ -146,43 +133,6 @@ def _networks(spec: BarSpec, inliers: Inliers, budget: Budget) -> tuple[NetworkS
     return ensemble, features
 
 
-def generator_from(
-    spec: GeneratorSpec,
-    train: ImageSource | None,
-    like: ImageSource,
-    budget: Budget,
-    seed: int,
-    label: str,
-    objective: ObjectiveSource | None = None,
-) -> GeneratorSource:
-    """Return the source of a generator: from a file, or trained on images with an objective.
-
-    like: images whose shape it makes. Raise for errors that can be found before training.
-    """
-    shape = like.about.shape
-    with suggest_plugin():
-        generator = spec.untrained(shape)
-    if generator.classes and "classes" not in spec.params and train is not None:
-        spec = spec.with_classes(len(train.about.classes) if train.about.labeled else 0)
-    if spec.weights:
-        stored = StoredGenerator(spec, spec.label or label, shape)
-        stored.identity()  # reads the weights, so that a wrong file is found before any work
-        return stored
-    if train is None:
-        raise ValueError(f"{label}: a generator is to be trained, but there are no training images; {SPLIT}")
-    if train.about.shape != shape:
-        raise ValueError(f"{label}: the training images have the shape {train.about.shape}, expected {shape}")
-    recipe = _within(generator.recipe(**{**spec.train, "seed": seed}), LIMITS[budget].epochs, train)
-    return TrainedGenerator(
-        TrainGeneratorCell(spec, spec.label or label, objective or ObjectiveSource(), recipe, train)
-    )
-
-
-def _within(recipe: Recipe, epochs: int | None, images: ImageSource) -> Recipe:
-    """Return the recipe with at most `epochs` epochs; unchanged for None."""
-    return recipe if epochs is None else recipe.shortened(epochs, recipe.steps_per_epoch(images.about.total))
-
-
 def _check_kind(generator: Generator, *, translates: bool) -> None:
     if generator.translates != translates:
         does, expected = (
@@ -191,17 +141,6 @@ def _check_kind(generator: Generator, *, translates: bool) -> None:
             else ("samples new images", "changes images: pix2pix")
         )
         raise ValueError(f"the generator {generator.name} {does}; this set needs one that {expected}, …")
-
-
-def recipe_cuts(generator: GeneratorSource, title: str) -> list[str]:
-    """Return the part of a generator's training that the budget leaves out, as a line of text; none if it is whole."""
-    if not isinstance(generator, TrainedGenerator):
-        return []
-    recipe, whole = generator.cell.recipe, generator.preview().recipe(**generator.cell.spec.train)
-    now, full = (recipe.epochs, whole.epochs) if whole.steps is None else (recipe.steps, whole.steps)
-    if now is None or full is None or now >= full:
-        return []
-    return [f"{full - now:,} of {full:,} {'epochs' if whole.steps is None else 'steps'} of {title}"]
 
 
 def generated_cuts(spec: GeneratedSpec, source: ImageSource, budget: Budget) -> list[str]:
@@ -216,6 +155,6 @@ def generated_cuts(spec: GeneratedSpec, source: ImageSource, budget: Budget) -> 
                 f"{len(spec.lambda_s) - len(used)} of {len(spec.lambda_s)} generators of {spec.title}: λs = {only}"
             )
     cuts += recipe_cuts(source.cell.generators[0], f"the generators of {spec.title}")
-    if isinstance(spec, BarSpec) and spec.ensemble is None and budget != "full":
+    if isinstance(spec, BarSpec) and spec.ensemble is None and budget != "full" and not spec.generator.weights:
         cuts.append(f"width of the ensemble of {spec.title}: the paper's networks with 16 channels in place of 64")
     return cuts

@@ -39,7 +39,7 @@ class BigGANTask(ConditionalTask):
         generated, labels = self.generate(batch, context)
         real = self.generator.inputs(batch.images)
         both = None if labels is None or batch.labels is None else torch.cat([batch.labels, labels])
-        logits = self.judge(torch.cat([real, generated]), both, batch)
+        logits = self.judge(torch.cat([real, generated]), both, batch).float()
         return self.adversarial.discriminator(*logits.split([len(real), len(generated)]))
 
     def generator_loss(self, batch: Batch, context: Context) -> Tensor:

@@ -13,7 +13,7 @@ from farout.study.cells.cell import Cell, Entry
 from farout.study.cells.features import FeaturesCell
 from farout.study.cells.generate import SampleCell
 from farout.study.cells.search import SearchCell
-from farout.study.generated import generator_from, recipe_cuts
+from farout.study.generators import generator_from, recipe_cuts
 from farout.study.sources.found import FoundImages
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.generators import GeneratorSource, LiveGenerator

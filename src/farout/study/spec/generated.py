@@ -72,6 +72,7 @@ class GeneratedSpec(Spec):
 
     name: str
     label: Label | None = None
+    generator: AnyGenerator
     seed: NonNegativeInt = 0
     """Seed of the set: of its generators, of networks trained for it, and of its samples."""
     count: PositiveInt | None = None
@@ -87,7 +88,6 @@ class SampledSpec(GeneratedSpec):
     """Samples of a generator that is trained on the inliers, or read from a file."""
 
     name: Literal["generated"]
-    generator: AnyGenerator
 
 
 class BarSpec(GeneratedSpec):
