@@ -48,18 +48,33 @@ def test_settings_of_the_scripts() -> None:
     assert BigGAN(side=32).recipe().total_steps(50_000 // 200) == 25_000, "generator steps of the paper on CIFAR-10"
 
 
-def test_the_full_model_trains_and_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+EIGHT_CLASSES = 8 * (3 * 2 * 2 * 256), 8 * 256
+"""Weights of eight classes: gains and biases of two norms of three blocks, and the projection."""
+MOST_CLASSES = 998 * 128, 998 * 1536
+"""Weights of 998 classes: the shared embedding, and the projection."""
+
+
+@pytest.mark.parametrize(
+    ("side", "expected", "missing"),
+    [
+        (32, (4_304_387, 4_207_361), EIGHT_CLASSES),
+        pytest.param(128, (70_433_988, 87_982_370), MOST_CLASSES, marks=pytest.mark.slow),
+    ],
+)
+def test_the_full_model_trains_and_samples(
+    side: int, expected: tuple[int, int], missing: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scripts' models, with two classes instead of 10 and 1,000."""
     monkeypatch.setattr(model_file, "BATCHES", 1)
     monkeypatch.setattr(model_file, "SIZE", 2)
-    data, model = images(8, 32, 3), BigGAN(side=32, classes=2)
+    data, model = images(8, side, 3), BigGAN(side=side, classes=2)
     task = model.task(data)
     counts = [parameters(task.modules[name]) for name in ("generator", "discriminator")]
-    eight_classes = 8 * (6 * 2 * 256), 8 * 256  # the counts of the script are of ten classes
-    assert counts == [4_304_387 - eight_classes[0], 4_207_361 - eight_classes[1]]
-    fit(task, data, model.recipe(steps=1, batch=2))
+    assert counts == [count - less for count, less in zip(expected, missing, strict=True)]
+    fit(task, data, model.recipe(steps=1, batch=2, accumulate=1))
     model.load_state_dict(task.weights())
-    made = model.decode(torch.zeros(1, 128), torch.tensor([1]))
-    assert made.shape == (1, 3, 32, 32)
+    made = model.decode(torch.zeros(1, model.dim), torch.tensor([1]))
+    assert made.shape == (1, 3, side, side)
     assert made.isfinite().all()
 
 
@@ -183,6 +198,8 @@ def test_an_image_depends_on_its_latent_and_its_label_only(trained: BigGAN, tmp_
     torch.testing.assert_close(trained.sample(70, seed=7, labels=labels.numpy()), many)
     z = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(trained.decode(z, labels[:3])[1:2], trained.decode(z[1:2], labels[1:2]))
+    with pytest.raises(ValueError, match="2 classes: pass the labels"):
+        trained.decode(z)
     trained.save(tmp_path / "g.safetensors")
     assert torch.equal(farout.generators.load(tmp_path / "g.safetensors").sample(3), trained.sample(3))
 

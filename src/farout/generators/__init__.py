@@ -2,7 +2,8 @@
 
 generator.py    `Generator`, the contract: training and weights; sampling.py: sampling and padding; files.py: weights
                 on disk
-gan.py          `Gan`: generators with a discriminator, and their task; adversarial.py: losses by name
+gan.py          `Gan`: generators with a discriminator, and their task; adversarial.py: losses by name; conditional.py:
+                classes of generated images
 objective.py    terms of "The Raised Bar" that are added to the loss; terms.py computes them from information.py (mutual
                 information), perceptual.py (distance over the blocks of a network) and pairing.py
 monitor.py      sample grids and FID during training

@@ -82,7 +82,7 @@ class GeneratorNetwork(nn.Module):
     def __init__(self, shape: Shape, latent: int, shared: int, norm_eps: float) -> None:
         super().__init__()
         widths = [shape.width * multiple for multiple in GENERATOR[shape.side]]
-        self.chunks = len(widths) if shared else 1
+        self.classes, self.chunks = shape.classes, len(widths) if shared else 1
         if latent % self.chunks:
             raise ValueError(
                 f"expected a latent size that {self.chunks} chunks divide, one per block and one for the start, got "
@@ -108,8 +108,8 @@ class GeneratorNetwork(nn.Module):
         self.out = spectral(nn.Conv2d(widths[-1], shape.channels, 3, padding=1), eps)
 
     def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Return the images of latents [B, latent] and labels; None for the first class."""
-        labels = _labels(labels, z)
+        """Return the images of latents [B, latent] and labels; None if there is one class only."""
+        labels = _labels(labels, z, self.classes)
         start, *conditions = self._conditions(z, labels)
         x = self.start(start).unflatten(1, (-1, SMALLEST, SMALLEST))
         for level, (block, condition) in enumerate(zip(self.blocks, conditions, strict=True)):
@@ -153,6 +153,7 @@ class DiscriminatorNetwork(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
+        self.classes = shape.classes
         multiples, halvings = DISCRIMINATOR[shape.side]
         widths, eps = [shape.channels] + [shape.width * multiple for multiple in multiples], shape.spectral_eps
         layers: list[nn.Module] = []
@@ -166,14 +167,18 @@ class DiscriminatorNetwork(nn.Module):
         self.embedding = spectral(nn.Embedding(shape.classes, widths[-1]), eps)
 
     def forward(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Return the logits of images [B, C, H, W] and labels; None for the first class."""
-        labels = _labels(labels, images)
+        """Return the logits of images [B, C, H, W] and labels; None if there is one class only."""
+        labels = _labels(labels, images, self.classes)
         features = F.relu(self.blocks(images)).sum((2, 3))
         return self.linear(features)[:, 0] + (self.embedding(labels) * features).sum(1)  # type: ignore[no-any-return]
 
 
-def _labels(labels: Tensor | None, inputs: Tensor) -> Tensor:
-    return torch.zeros(len(inputs), dtype=torch.long, device=inputs.device) if labels is None else labels
+def _labels(labels: Tensor | None, inputs: Tensor, classes: int) -> Tensor:
+    if labels is not None:
+        return labels
+    if classes > 1:
+        raise ValueError(f"this network has {classes} classes: pass the labels of the images")
+    return torch.zeros(len(inputs), dtype=torch.long, device=inputs.device)
 
 
 def initialize(network: Network, *, orthogonal: bool) -> Network:

@@ -117,8 +117,8 @@ class StyleGAN2(ConditionalGan):
     style: int = 512
     """Coordinates of a style (w)."""
     r1: float | None = None
-    """Weight γ of the R1 penalty, γ/2 · ‖∇D(x)‖²; 0 for none. 0.01 up to 32 px, 0.2048 above. Rendered images with flat
-    areas, such as SHAPES, need about 1: with 0.01 the discriminator wins and all samples become the background."""
+    """Weight γ of the R1 penalty, γ/2 · ‖∇D(x)‖²; 0 for none. 0.01 up to 32 px, 0.2048 above. If the
+    discriminator's loss goes to 0 and samples collapse, try a larger one, such as 1."""
     path_length: float | None = None
     """Weight of the path-length penalty; 0 for none. 0 up to 32 px, 2 above."""
     mixing: float | None = None
