@@ -22,8 +22,6 @@ def test_fid_of_the_last_epoch_is_that_of_the_final_samples() -> None:
     assert len(model.history.figures) == 3
     assert model.history.figures[-1] == pytest.approx(fid(*(one.numpy() for one in rows)), rel=1e-6)
     assert Monitor(val, features).figure == "FID on lenet"
-<<<<<<< HEAD
-=======
 
 
 def test_progress_names_the_fid_after_epochs_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +31,6 @@ def test_progress_names_the_fid_after_epochs_that_were_measured(monkeypatch: pyt
         images(), features=create("lenet", 2, 16, 1), epochs=2, batch=40, progress=lambda *args: said.append(args[2])
     )
     assert [("FID on lenet" in line) for line in said] == [False, False, False, True]
->>>>>>> h/stu
 
 
 def test_fid_does_not_change_the_weights() -> None:
