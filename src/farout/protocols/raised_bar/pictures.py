@@ -91,26 +91,31 @@ def information_histograms(bar: BarResults) -> list[Histograms]:
 
 def radar(detection: Sequence[Line], found: Sequence[Calibrated]) -> list[Radar]:
     """Return radar plots of AUROC and of calibration by network, one axis per image set; means over seeds."""
-    areas: dict[str, dict[str, list[float]]] = {}
-    for line in detection:
-        areas.setdefault(line[OUTLIERS], {}).setdefault(line[NETWORK], []).append(line[AUROC][0])
-    means = {name: {key: float(np.mean(values)) for key, values in by.items()} for name, by in areas.items()}
-    calibrated = {
-        name: {key: 1 - value for key, value in by.items()} for name, by in ece_values(found).items() if name != MOST
-    }
-    panels = {
-        title: frame
-        for title, frame in (("AUROC, mean over detectors", _wide(means)), ("1 − calibration error", _wide(calibrated)))
-        if frame.shape[1] >= LEAST_AXES
-    }
+    every = {"AUROC, mean over detectors": _areas(detection), "1 − calibration error": _calibration(found)}
+    panels = {title: frame for title, frame in every.items() if frame.shape[1] >= LEAST_AXES}
     if not panels:
         return []
     caption = (
         "Networks (lines) on all image sets (axes), each from 0 in the center to 1; farther out is better. AUROC: mean "
         "over the detectors, 0.5 is chance. 1 − calibration error: on test images, on corrupted ones (mean over types) "
-        "and on Shifted sets. Lines that do not cross show networks in the same order on all sets. Means over seeds."
+        "and on Shifted sets. Lines that do not cross show networks in the same order on all sets. Means over seeds; "
+        "numbers of images: see the tables."
     )
     return [Radar("raised_bar_radar", "Networks on all image sets", caption, panels)]
+
+
+def _areas(detection: Sequence[Line]) -> pd.DataFrame:
+    """Return the mean AUROC over detectors and seeds by network and outlier set."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for line in detection:
+        values.setdefault(line[OUTLIERS], {}).setdefault(line[NETWORK], []).append(line[AUROC][0])
+    return _wide({name: {key: float(np.mean(part)) for key, part in by.items()} for name, by in values.items()})
+
+
+def _calibration(found: Sequence[Calibrated]) -> pd.DataFrame:
+    """Return 1 − ECE by network and image set; of corruptions the mean alone."""
+    known = {name: by for name, by in ece_values(found).items() if name != MOST}
+    return _wide({name: {key: 1 - value for key, value in by.items()} for name, by in known.items()})
 
 
 def _wide(values: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
