@@ -200,6 +200,16 @@ def test_confusion_matrices(tmp_path: Path) -> None:
     assert panels["near_ood (4)"].to_numpy().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
 
 
+def test_calibration_says_whether_shifted_images_have_kept_their_labels(tmp_path: Path) -> None:
+    run = sanity(Written(tmp_path)).classified("lenet", "shifted", "shifted", np.full(4, 0.9), np.arange(4) < 3)
+    found = summary(run)
+    captions = [one.caption for one in (*found.tables, *found.figures) if "calibration" in one.title.lower()]
+    assert len(captions) == 2
+    for caption in captions:
+        assert "gives the label to 75.0% of shifted images and to 100.0% of test" in caption
+        assert "have lost their labels" in caption
+
+
 def test_the_class_asked_of_the_generator_is_the_reference(tmp_path: Path) -> None:
     run = Written(tmp_path).generated("near_ood", "near", 4, class_label=np.array([0, 1, 1, 2]))
     columns = {"prediction": np.array([1, 1, 2, 0])}

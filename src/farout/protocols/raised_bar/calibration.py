@@ -76,8 +76,8 @@ def ece_values(found: Sequence[Calibrated]) -> dict[str, dict[str, float]]:
     return {name: {key: float(np.mean(part)) for key, part in by.items()} for name, by in values.items()}
 
 
-def ece_table(found: Sequence[Calibrated]) -> list[Table]:
-    """Return the table of ECE by network; empty if there is no result."""
+def ece_table(found: Sequence[Calibrated], kept: str = "") -> list[Table]:
+    """Return the table of ECE by network; empty if there is no result. kept: sentence on the labels of Shifted sets."""
     if not found:
         return []
     seeds = len({one.seed for one in found})
@@ -94,6 +94,7 @@ def ece_table(found: Sequence[Calibrated]) -> list[Table]:
     )
     spread = f" Mean over {seeds} seeds, and beside it the standard deviation." if seeds > 1 else ""
     caption += spread or " In brackets 95 % intervals (bootstrap over images)."
+    caption += kept
     return [Table("raised_bar_ece", "Calibration error on Shifted sets and corruptions", caption, lines)]
 
 
@@ -118,7 +119,7 @@ def _ece_interval(found: Predicted) -> Interval:
     return ece_interval(*found, resamples=RESAMPLES)
 
 
-def ece_bars(found: Sequence[Calibrated]) -> list[Bars]:
+def ece_bars(found: Sequence[Calibrated], kept: str = "") -> list[Bars]:
     """Return the ECE on every image set, a panel per network, of the first seed."""
     shown = [one for one in found if one.seed == found[0].seed]
     if not shown:
@@ -127,7 +128,7 @@ def ece_bars(found: Sequence[Calibrated]) -> list[Bars]:
     caption = (
         "Expected calibration error of every network (panel) on unchanged test images (the first bar and the solid "
         "line), on their copies under every corruption, and on Shifted images; lower is better, 0 is ideal. Whiskers: "
-        "95 % intervals. Numbers of images: see the table. Of several seeds the first is shown."
+        f"95 % intervals. Numbers of images: see the table. Of several seeds the first is shown.{kept}"
     )
     return [
         Bars(
@@ -146,7 +147,7 @@ def _limit(panels: Mapping[str, pd.DataFrame]) -> float:
     return min(1.0, 1.05 * max(float(frame["high"].max()) for frame in panels.values()) or 1.0)
 
 
-def reliability_plots(found: Sequence[Calibrated]) -> list[Calibrations]:
+def reliability_plots(found: Sequence[Calibrated], kept: str = "") -> list[Calibrations]:
     """Return the reliability of every network on test, on the worst corruption and on Shifted, of the first seed."""
     shown = [one for one in found if one.seed == found[0].seed]
     if not shown:
@@ -157,6 +158,7 @@ def reliability_plots(found: Sequence[Calibrated]) -> list[Calibrations]:
         "confidence (horizontal), on unchanged test images, on the corruption with the largest calibration error, and "
         "on Shifted images. The closer to the diagonal, the better; below it the network is overconfident. Vertical "
         "lines: 95 % intervals (Clopper-Pearson). Empty bins are left out. Of several seeds the first is shown."
+        f"{kept}"
     )
     return [Calibrations("raised_bar_reliability", "Reliability on Shifted sets and corruptions", caption, panels)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +76,19 @@ def _expected(bar: BarResults, label: str, row: Row) -> tuple[str, NDArray[np.in
     for other in bar.first("reference", set=label):
         return SEEN, bar.predictions(other)[positions(bar.results.index(row), bar.results.index(other))]
     return None
+
+
+def kept_labels(found: Sequence[Checked]) -> str:
+    """Return the sentence that says how far labels of Shifted images can be trusted; empty if it is not known."""
+    shares = {one.title: f"{one.agreement.value:.1%} of {one.title}" for one in found if one.kind in (SHIFTED, TEST)}
+    tested = shares.pop(TEST, "")
+    if not shares:
+        return ""
+    return (
+        f" The sanity ensemble gives the label to {', '.join(shares.values())} images{tested and f' and to {tested}'}: "
+        "where it is far lower on a Shifted set, the images have lost their labels, and the calibration error there is "
+        "that of wrong labels rather than of overconfident networks."
+    )
 
 
 def sanity_table(found: list[Checked]) -> list[Table]:

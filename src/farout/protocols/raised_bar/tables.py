@@ -24,7 +24,7 @@ from farout.protocols.raised_bar.exposed import exposure_tables
 from farout.protocols.raised_bar.pictures import information_histograms, near_sheets, radar, shifted_sheets
 from farout.protocols.raised_bar.ranks import ranks
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.raised_bar.sanity import checked_sets, confusion, sanity_table
+from farout.protocols.raised_bar.sanity import checked_sets, confusion, kept_labels, sanity_table
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import densities, inlier_rows, pairs
 from farout.report.content import Summary
@@ -38,7 +38,7 @@ def summarize(results: Results, protocol: str) -> Summary:
     bar = BarResults(results, protocol)
     found = list(pairs(results, protocol))
     lines, checked, calibration = detection_lines(bar), checked_sets(bar), calibrated(bar)
-    distances = perceived(bar)
+    distances, kept = perceived(bar), kept_labels(checked)
     trained = [label for label in bar.labels(SHIFTED) if not bar.undertrained(label)]
     first = [pair for pair in found if pair.seed == found[0].seed]
     return Summary(
@@ -48,7 +48,7 @@ def summarize(results: Results, protocol: str) -> Summary:
             *networks(results, protocol, inlier_rows(found)),
             *sets_table(bar),
             *sanity_table(checked),
-            *ece_table(calibration),
+            *ece_table(calibration, kept),
             *ranks(lines, ece_values(calibration), trained, MEAN),
             *fid_table(bar),
             *perceptual_table(distances),
@@ -62,8 +62,8 @@ def summarize(results: Results, protocol: str) -> Summary:
             *confusion(checked),
             *fid_bars(bar),
             *information_histograms(bar),
-            *ece_bars(calibration),
-            *reliability_plots(calibration),
+            *ece_bars(calibration, kept),
+            *reliability_plots(calibration, kept),
             *perceptual_bars(distances),
             *radar(lines, calibration),
             *densities(first, results.scores),
