@@ -128,6 +128,7 @@ def test_what_is_planned() -> None:
         "": 2 * 3,  # two detectors on inliers, near_ood and noise
         "classified": 1,
         "set": 2,
+        "information": 1,
         "sanity": 4,  # each set, and twice the test images
         "reference": 1,
         "features": 6 + 7,  # near: itself, test, plain, noise (the outliers), uniform noise, training; shifted likewise
@@ -300,7 +301,7 @@ def test_a_small_run_has_every_table_and_figure(finished: Path) -> None:
     kinds = {figure.name.removeprefix("raised_bar_") for figure in found.figures}
     assert kinds >= {
         "near_near_ood", "shifted_shifted", "bars_auroc", "bars_aupr_out", "confusion", "fid_0", "fid_1", "ece_bars",
-        "reliability", "perceptual_bars", "radar",
+        "information", "reliability", "perceptual_bars", "radar",
     }  # fmt: skip
     assert tables["sets"]["images"].tolist() == [48, 48]
     assert tables["sanity"]["images"].tolist() == [64, 48, 48]

@@ -68,8 +68,8 @@ class TrialPlan:
 
     def _near(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
         yield self._entry(images.cell, role="set", set=label, kind=NEAR)
-        if isinstance(images.cell, NearCell) and isinstance(images.cell.interval, InformationCell):
-            yield self._entry(images.cell.interval, role="information", set=label, kind=NEAR)
+        if information := self._information(images):
+            yield self._entry(information, role="information", set=label, kind=NEAR)
         known = self.trial.stressed(images, self.images)
         if self.sets.sanity:
             yield from self._sanity(self.sets.sanity, label, NEAR, known)
@@ -77,6 +77,14 @@ class TrialPlan:
                 yield self._entry(PredictCell(ensemble, known), role="reference", set=label, kind=NEAR)
         others = {name: (CONVENTIONAL, source) for name, source in self.sets.conventional.items()}
         yield from self._features(label, images, NEAR, others)
+
+    def _information(self, images: GeneratedImages) -> InformationCell | None:
+        """Return the cell that measures mutual information; the set's own if that has selected its interval."""
+        cell, val = images.cell, self.trial.inliers.val
+        assert isinstance(cell, NearCell)
+        if isinstance(cell.interval, InformationCell) or val is None:
+            return cell.interval if isinstance(cell.interval, InformationCell) else None
+        return InformationCell(cell.label, cell.pool, val, cell.seed)
 
     def _shifted(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
         yield self._entry(images.cell, role="set", set=label, kind=SHIFTED)

@@ -71,8 +71,8 @@ def information_histograms(bar: BarResults) -> list[Histograms]:
     """Return histograms of mutual information, of validation and of generated images; a panel per Near-OoD set."""
     panels, counts = {}, []
     for label in bar.labels(NEAR):
-        for row in bar.first("information", set=label):
-            facts, arrays = bar.store.facts(row.cell), bar.store.arrays(row.cell, VALUES)
+        for row, made in zip(bar.first("information", set=label), bar.first("set", set=label), strict=False):
+            facts, arrays = bar.store.facts(made.cell), bar.store.arrays(row.cell, VALUES)
             title = f"{bar.title(label)}: kept {facts['low']:.2g} to {facts['high']:.2g}"
             panels[title] = {"validation images": arrays["validation"], "generated images": arrays["generated"]}
             counts.append(len(arrays["validation"]))
@@ -81,8 +81,9 @@ def information_histograms(bar: BarResults) -> list[Histograms]:
     caption = (
         f"Mutual information, in nats, of the generators' ensemble on {counts[0]:,} validation images and on as many "
         "generated images, before the filter; horizontal axis: mutual information, 0 where all networks agree. The "
-        "panel's title names the interval in which Near-OoD images are kept: the lower bound is the lowest one that "
-        "leaves the least overlap of both, the upper is 0.4 higher. Of several seeds the first is shown."
+        "panel's title names the interval in which Near-OoD images are kept: that of the study or, by the paper's "
+        "rule, from the lowest bound that leaves the least overlap of both to 0.4 above it. Of several seeds the first "
+        "is shown."
     )
     top = max(float(values.max()) for panel in panels.values() for values in panel.values())
     title = "Mutual information of validation and generated images"
