@@ -109,5 +109,6 @@ PROTOCOLS = _aliases(
     clean="openood standard",
     evasion="adv_openood adversarial",
     evg="evaluation_via_generation worst_case",
+    raised_bar="raising_the_bar near_ood shifted calibration",
     rood="realistic generalizability corruptions",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from farout.identity import own_identity
@@ -23,6 +24,12 @@ class Named:
     @classmethod
     def check_study(cls, params: Mapping[str, Any]) -> None:
         """Raise ValueError for parameters that a study must not hold, such as secrets: studies are stored as text."""
+
+    @classmethod
+    def resolve_study(cls, params: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+        """Return the parameters with paths relative to the study's folder made absolute, where their type does not say
+        that they are paths: those are resolved already."""
+        return params
 
 
 class Component(Named):

@@ -15,6 +15,7 @@ from farout.core import ImageSet
 from farout.data import download
 from farout.data.catalog import DATASETS
 from farout.data.splits import official_split, select_split
+from farout.generators.mi_interval import PUBLISHED
 from farout.networks import Network
 from farout.networks.timm_bridge import PREFIX, load_timm
 from farout.protocols import plan
@@ -22,10 +23,11 @@ from farout.study.cells import train as training
 from farout.study.sources import networks as sources
 from farout.study.spec import NetworkSpec, StudySpec
 from farout.study.study import from_spec
+from farout.training.presets import PRESETS
 
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.yaml"))
 FETCHED = [path for path in STUDIES if not path.stem.startswith("shapes_chars")]
-SIDES = {"mnist": 28, "fashion_mnist": 28, "imagenet": 224, "mvtec": 224}
+SIDES = {"mnist": 28, "fashion_mnist": 28, "imagenet": 224, "imagenet_o": 224, "imagenet_v2": 224, "mvtec": 224}
 PRETRAINED = sorted({n.name for path in STUDIES for n in StudySpec.read(path).networks if n.pretrained})
 
 
@@ -37,7 +39,7 @@ def few(name: str) -> Any:
     """A stand-in for a set that would be fetched: a few images of each of ten classes."""
 
     def make(split: str = "test", **options: Any) -> ImageSet:
-        count, side = (400 if official_split(split, name) == "train" else 20), SIDES.get(name, 32)
+        count, side = (400 if official_split(split, name) == "train" else 20), options.get("side", SIDES.get(name, 32))
         pixels = np.broadcast_to(np.arange(count).astype(np.uint8)[:, None, None, None], (count, side, side, 3))
         images = ImageSet.from_arrays(pixels, np.arange(count) % 10, name=name)
         return select_split(images, split)
@@ -161,3 +163,40 @@ def test_pretrained_weights_are_named_to_the_tag() -> None:
 @pytest.mark.parametrize("name", PRETRAINED)
 def test_timm_has_the_weights(name: str) -> None:
     assert name.removeprefix(PREFIX) in load_timm(name).list_pretrained()
+
+
+BAR_NETWORKS = {
+    "mnist": ["lenet", "alexnet", "vgg11", "resnet18"],
+    "cifar10": ["densenet121", "resnet50", "resnet110", "vgg16", "wrn28_10", "inception_v3"],
+    "cifar100": ["densenet121", "resnet50", "resnet110", "vgg16", "wrn28_10", "inception_v3"],
+}
+
+
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize("data", BAR_NETWORKS)
+def test_the_raised_bar_has_eleven_generators_and_the_papers_networks(data: str) -> None:
+    study = spec(f"raised_bar_{data}")
+    alone = [network for network in study.networks if not network.members and not network.pretrained]
+    assert labels(alone) == BAR_NETWORKS[data]
+    preset = "raised_bar_mnist" if data == "mnist" else "raised_bar_cifar"
+    assert {network.train.milestones for network in alone} == {PRESETS[preset]["milestones"]}
+    assert [detector.name for detector in study.detectors] == ["entropy", "msp", "mds"]
+    made = {e.tags["kind"]: e.cell for e in plan(from_spec(study)) if e.tags.get("role") == "set"}
+    near, shifted = made["near"], made["shifted"]
+    assert near.pool.lambdas == tuple(0.5 + 0.25 * number for number in range(11))
+    assert near.interval == PUBLISHED[data]
+    assert near.count == 10_000
+    assert {generator.cell.recipe.epochs for generator in near.pool.generators} == {100}
+    assert [member.cell.spec.name for member in near.pool.ensemble.members] == BAR_NETWORKS[data]
+    objective, recipe = shifted.generator.cell.objective, shifted.generator.cell.recipe
+    assert (objective.lambda_p, objective.lambda_s) == (2, 1)
+    assert (recipe.epochs, recipe.batch, recipe.lr, recipe.betas) == (100, 256, 2e-4, (0.5, 0.999))
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_table_2_of_the_raised_bar_tests_no_network_on_what_it_was_trained_on() -> None:
+    entries = [e.tags for e in plan(from_spec(spec("raised_bar_cifar100"))) if e.tags.get("role") == "exposed"]
+    assert {tags["network"] for tags in entries} == {"resnet50", "wrn28_10"}
+    tested = {(tags["exposure"], tags["outliers"]) for tags in entries if tags["outliers"]}
+    sets = {"svhn", "cifar10", "near_ood", "tiny_imagenet"}
+    assert tested == {(a, b) for a in ("none", "svhn", "cifar10", "near_ood") for b in sets if a != b}

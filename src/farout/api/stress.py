@@ -45,7 +45,8 @@ def stress(
     inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel is
         not fitted again); or images, any input of `farout.data.as_image_set`: then the detector is not fitted.
     outliers: the same, or a list of several sets; by default the standard ones of the inliers, else built-in ones.
-    protocols: "all" (those that are possible with these inliers) or names; budget: "quick", "standard" or "full".
+    protocols: names, or "all": those that are possible with these inliers and train no models of their own, so all but
+        raised_bar. budget: "quick", "standard" or "full".
     out: folder for the results.
     """
     if isinstance(detector, FUNCTIONS):
@@ -53,7 +54,7 @@ def stress(
     detector = _check_detector(detector)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
-    names = PROTOCOLS.names() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
+    names = _untrained() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
     for name in names:
         PROTOCOLS[name]
     if not names:
@@ -75,6 +76,11 @@ def stress(
     with shown() as listener:
         trial.subjects.extend(_subjects(detector, source))
         return run(study, out, progress=listener)
+
+
+def _untrained() -> list[str]:
+    """Return the names of the protocols that train no models of their own."""
+    return [name for name in PROTOCOLS.names() if not getattr(PROTOCOLS[name], "trains", False)]
 
 
 def _check_detector(detector: object) -> Detector | Panel:

@@ -3,6 +3,7 @@
 Where scores of inliers and outliers are compared, inlier scores come first; larger scores are more outlying.
 """
 
+from farout.metrics.agreement import Agreement, rank_agreement
 from farout.metrics.bootstrap import bootstrap_interval, bootstrap_intervals
 from farout.metrics.calibration import Reliability, ece, ece_interval, reliability
 from farout.metrics.density import overlap
@@ -24,6 +25,7 @@ from farout.metrics.similarity import lpips, ssim
 
 __all__ = [
     "PRDC",
+    "Agreement",
     "Comparison",
     "Interval",
     "Moments",
@@ -49,6 +51,7 @@ __all__ = [
     "overlap",
     "paired_test",
     "prdc",
+    "rank_agreement",
     "reliability",
     "setup_auroc",
     "ssim",

@@ -7,12 +7,26 @@ from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.clean.plan import Clean
 from farout.protocols.evasion.plan import Evasion
 from farout.protocols.evg.plan import Evg
+from farout.protocols.raised_bar.plan import RaisedBar
 from farout.protocols.rood.plan import Rood
 from farout.study.cells.cell import Entry
 from farout.study.fit_sizes import fit_cuts
 from farout.study.study import Study
 
-__all__ = ["PROTOCOLS", "Attributes", "Clean", "Evasion", "Evg", "Protocol", "Rood", "check", "cuts", "names", "plan"]
+__all__ = [
+    "PROTOCOLS",
+    "Attributes",
+    "Clean",
+    "Evasion",
+    "Evg",
+    "Protocol",
+    "RaisedBar",
+    "Rood",
+    "check",
+    "cuts",
+    "names",
+    "plan",
+]
 
 names = PROTOCOLS.names
 

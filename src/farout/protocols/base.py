@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from farout import aliases
 from farout.component import Named
@@ -15,6 +16,9 @@ from farout.study.study import Study
 
 class Protocol(Named, ABC):
     """Evaluation procedure for detectors: the cells it needs, and the tables and figures of their results."""
+
+    trains: ClassVar[bool] = False
+    """True if it trains models of its own, which takes longer than scoring; `farout.stress` runs it by name only."""
 
     def unsuited(self, study: Study) -> str | None:
         """Return the reason why this protocol cannot be run on the study's images; None if it can."""

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from farout.files import write_text
 from farout.report.content import (
     Bars,
+    Calibrations,
     Curves,
     Densities,
     DensityMap,
@@ -22,6 +23,7 @@ from farout.report.content import (
     HeatMap,
     Histograms,
     Landscapes,
+    Radar,
     Scatter,
     Sheet,
     Shown,
@@ -29,7 +31,18 @@ from farout.report.content import (
     Summary,
     Table,
 )
-from farout.report.figures import bars, curves, densities, density_map, heat_map, histograms, landscapes, scatter
+from farout.report.figures import (
+    bars,
+    calibrations,
+    curves,
+    densities,
+    density_map,
+    heat_map,
+    histograms,
+    landscapes,
+    radar,
+    scatter,
+)
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
 from farout.report.readable import MARKED, marks_of, readable
@@ -105,6 +118,8 @@ PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
     Sheet: lambda sheet: {"rows": list(map(_strip, sheet.strips))},
     Curves: _draw_svg(curves.draw),
     Bars: _draw_svg(bars.draw),
+    Radar: _draw_svg(radar.draw),
+    Calibrations: _draw_svg(calibrations.draw),
     Scatter: _draw_svg(scatter.draw),
     DensityMap: _draw_svg(density_map.draw),
     Landscapes: _draw_svg(landscapes.draw),

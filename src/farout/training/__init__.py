@@ -6,7 +6,7 @@ loop.py        `fit`: trains a task, with checkpoints and progress; stage.py: on
 feed.py        the batches of every step; augment.py: augmentation of images
 players.py     optimizers, clipping, loss scaling; lars.py: LARS; weights.py: copies and moving averages
 checkpoint.py  the state of a training in a file
-classifier.py  the task of a classifier
+classifier.py  the task of a classifier; exposure.py: the same with outlier exposure
 """
 
 from farout.training.classifier import Classifier, History, train

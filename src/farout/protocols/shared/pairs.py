@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from farout.protocols.shared.best import best, largest
 from farout.protocols.shared.networks import classified
+from farout.protocols.shared.selection import select
 from farout.report.content import Densities, Gallery, Scores, Strip
 from farout.study.cells.cell import Entry
 from farout.study.cells.score import ScoreCell
@@ -37,22 +38,31 @@ class Pair(NamedTuple):
     outlier_row: Row
 
 
-def scored(protocol: str, trial: Trial, outliers: Mapping[str, ImageSource], count: int | None) -> list[Entry]:
-    """Return the cells that score at most `count` images of the inlier test set and of each outlier set."""
-    entries = []
+def scored(
+    protocol: str,
+    trial: Trial,
+    outliers: Mapping[str, ImageSource],
+    count: int | None,
+    labels: Sequence[str] | None = None,
+) -> list[Entry]:
+    """Return the cells that score at most `count` images of the inlier test set and of each outlier set.
+
+    labels: those of the detectors; all for None.
+    """
+    entries, subjects = [], select(trial, labels)
     for name, source in {"": trial.inliers.test, **outliers}.items():
         images = trial.stressed(source, count)
-        for subject in trial.subjects:
+        for subject in subjects:
             tags = {"network": subject.network, "seed": str(trial.seed), "detector": subject.label, "outliers": name}
             entries.append(Entry(protocol, ScoreCell(subject, images), tags))
         if not name:
-            entries += classified(protocol, trial.seed, trial.subjects, images)
+            entries += classified(protocol, trial.seed, subjects, images)
     return entries
 
 
 def pairs(results: Results, protocol: str) -> Iterable[Pair]:
     """Yield the pairs whose scores are stored, of those that `scored` planned."""
-    rows = results.done(protocol)
+    rows = [row for row in results.done(protocol) if "role" not in row.tags]
     inliers = {_subject(row): row for row in rows if not row.tags["outliers"]}
     for row in rows:
         if row.tags["outliers"] and _subject(row) in inliers:

@@ -6,6 +6,7 @@ Protocols build it and the other modules of `farout.report` render it; it depend
 from farout.report.content.document import Document, Failure, Summary
 from farout.report.content.figures import (
     Bars,
+    Calibrations,
     Curve,
     Curves,
     Densities,
@@ -14,6 +15,7 @@ from farout.report.content.figures import (
     HeatMap,
     Histograms,
     Landscapes,
+    Radar,
     Scatter,
     Scores,
     Sheet,
@@ -46,6 +48,7 @@ __all__ = [
     "TIED",
     "VALUE",
     "Bars",
+    "Calibrations",
     "Column",
     "Curve",
     "Curves",
@@ -60,6 +63,7 @@ __all__ = [
     "Landscapes",
     "Line",
     "Lines",
+    "Radar",
     "Scatter",
     "Scores",
     "Sheet",

@@ -38,6 +38,8 @@ class HeatMap(Captioned):
     """Heat map of values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN: no result yet."""
 
     panels: dict[str, pd.DataFrame]
+    label: str = "AUROC, 0.5 is chance"
+    """Label of the color bar."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,32 @@ class Curves(Captioned):
 
 @dataclass(frozen=True)
 class Bars(Captioned):
-    """Bars of values in [0, 1] with intervals: one panel per detector, colored by group; the first is the reference."""
+    """Bars of values with intervals: one panel per detector, colored by group; the first is the reference."""
 
     panels: dict[str, pd.DataFrame]
     """Columns `bar` (label), `group` (color), `value`, `low` and `high`; in the order drawn."""
     label: str
     """Label of the value axis."""
+    limit: float = 1.0
+    """End of the value axis, which starts at 0."""
+    chance: float | None = 0.5
+    """Value that chance reaches; None if there is none."""
+
+
+@dataclass(frozen=True)
+class Radar(Captioned):
+    """Radar plot of values in [0, 1]: one panel per measure, one axis per image set, one closed line per network."""
+
+    panels: dict[str, pd.DataFrame]
+    """Values by network (row) and image set (column); NaN: no result yet."""
+
+
+@dataclass(frozen=True)
+class Calibrations(Captioned):
+    """Reliability diagrams: accuracy by confidence with its interval, one panel per network, the diagonal is ideal."""
+
+    panels: dict[str, dict[str, Curve]]
+    """Curves by network and image set: x is the mean confidence of a bin, y its accuracy; NaN for an empty bin."""
 
 
 @dataclass(frozen=True)
@@ -140,5 +162,18 @@ class Landscapes(Captioned):
     """Labels of both axes."""
 
 
-Shown = Densities | HeatMap | Histograms | Gallery | Sheet | Curves | Bars | Scatter | DensityMap | Landscapes
+Shown = (
+    Densities
+    | HeatMap
+    | Histograms
+    | Gallery
+    | Sheet
+    | Curves
+    | Bars
+    | Radar
+    | Calibrations
+    | Scatter
+    | DensityMap
+    | Landscapes
+)
 """Figure of any kind."""

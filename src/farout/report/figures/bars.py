@@ -45,20 +45,22 @@ WHISKER: dict[str, Any] = {"color": INK, "linewidth": 0.9, "clip_on": False}
 
 
 def draw(figure: Bars) -> Figure:
-    """Draw a panel of bars for each detector, with lines at the first bar's value and at chance."""
+    """Draw a panel of bars for each detector, with lines at the first bar's value and at chance, if it has one."""
     frames = list(figure.panels.values())
     columns = _columns(frames)
     tallest = max(_centers(frame).max(initial=0) for frame in frames)
     canvas, axes = grid(figure.panels, LINE * (tallest + 1) + AROUND, columns)
     colors = colors_of((dict.fromkeys(map(str, frame["group"])) for frame in frames), DISTINCT)
     for number, (ax, frame) in enumerate(zip(axes, frames, strict=True)):
-        ax.set(xlim=(0, 1), ylim=(tallest + 0.6, -0.6))
-        ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        ax.set(xlim=(0, figure.limit), ylim=(tallest + 0.6, -0.6))
+        if figure.limit == 1:
+            ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         _names(ax, frame, labeled=number % columns == 0 or not _alike(frame, frames[number - 1]))
-        _bars(ax, frame, colors)
+        _bars(ax, frame, colors, figure.chance)
     for ax in axes[-columns:]:
         ax.set_xlabel(figure.label)
-    lines = [Line2D([], [], label="first bar", **FIRST), Line2D([], [], label="chance", **CHANCE)]
+    lines = [Line2D([], [], label="first bar", **FIRST)]
+    lines += [] if figure.chance is None else [Line2D([], [], label="chance", **CHANCE)]
     legend(canvas, [*(Patch(facecolor=color, label=name) for name, color in colors.items()), *lines])
     return canvas
 
@@ -94,7 +96,7 @@ def _names(ax: Axes, frame: pd.DataFrame, labeled: bool) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str]) -> None:
+def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str], chance: float | None) -> None:
     """Draw bars, then lines, then whiskers; a dash for a missing value."""
     if frame.empty:
         return nothing(ax)
@@ -103,12 +105,13 @@ def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str]) -> None:
     for line, center in enumerate(centers):
         name, group = str(frame["bar"].iloc[line]), str(frame["group"].iloc[line])
         if np.isnan(values[line]):
-            ax.text(0.015, center, "–", va="center", fontsize=SIZE)
+            ax.text(0.015 * ax.get_xlim()[1], center, "–", va="center", fontsize=SIZE)
         else:
             text = _hover_text(name, group, values[line], low[line], high[line])
             hover(ax.barh(center, values[line], 0.8, color=colors[group])[0], text)
     ends = [-0.6, centers[-1] + 0.6]
-    ax.plot([0.5, 0.5], ends, **CHANCE)
+    if chance is not None:
+        ax.plot([chance, chance], ends, **CHANCE)
     ax.plot(values[[0, 0]], ends, **FIRST)
     ax.plot(*_whiskers(centers, low, high), **WHISKER)
 

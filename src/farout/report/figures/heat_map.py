@@ -1,4 +1,4 @@
-"""Heat maps of AUROC: cells of one size, as many panels side by side as the page holds."""
+"""Heat maps of values in [0, 1]: cells of one size, as many panels side by side as the page holds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def draw(figure: HeatMap) -> Figure:
         for panel in row:
             shape = (CELL * panel.frame.shape[1], LINE * len(panel.frame))
             _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, slanted=reach > 0)
-    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)))
+    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure.label)
     return canvas
 
 
@@ -124,11 +124,11 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
     ax.set_title(panel.title, loc="left", fontsize=10)
 
 
-def _bar(ax: Axes) -> None:
+def _bar(ax: Axes, label: str) -> None:
     """Draw the color bar."""
     edges = np.linspace(0, 1, 42)
     middles = (edges[:-1] + edges[1:]) / 2
     ax.pcolormesh(edges, [0, 1], middles[None], cmap=COLORS, norm=SCALE, edgecolors="face", linewidth=0.6)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8)
     ax.set_yticks([])
-    ax.set_xlabel("AUROC, 0.5 is chance", fontsize=8)
+    ax.set_xlabel(label, fontsize=8)

@@ -98,7 +98,10 @@ class NamedSpec(Spec):
     def _resolve_params(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         """Resolve paths against the study's folder, and let the component refuse parameters not allowed in a study."""
         factories = find_factories(info.data.get("name", ""), map(registry_of, cls.kinds)) if params else []
+        resolved = resolve_paths(params, factories, folder_of(info))
         for factory in factories:
             if isinstance(factory, type) and issubclass(factory, Named):
                 factory.check_study(params)
-        return resolve_paths(params, factories, folder_of(info))
+                if info.context:  # a study file is read, and not a stored plan, whose paths are resolved
+                    resolved = dict(factory.resolve_study(resolved, folder_of(info)))
+        return resolved

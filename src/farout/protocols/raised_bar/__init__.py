@@ -1,0 +1,1 @@
+"""Protocol `raised_bar`: plan, stored results, tables and figures."""
