@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# One more than two cores: many tests wait for processes of their own.
+WORKERS ?= 3
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test slow check bench measure parity beside format clean
@@ -13,7 +14,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
-# The tests that take longest; each has a quicker sibling in `make test`.
+# The tests that take longest: examples of the docs, kills, and runs on several workers.
 slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 

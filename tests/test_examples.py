@@ -14,6 +14,7 @@ from farout.plugins import load_plugin
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.mark.slow
 def test_own_detector_is_well_behaved_and_finds_empty_images():
     detector = load_plugin(EXAMPLES / "own_detector.py").EdgeEnergy
     assert [finding for finding in farout.check(detector) if finding.problem] == []

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 TEXT = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 SECTIONS = {part.split("\n", 1)[0]: part for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]}
@@ -57,11 +58,13 @@ def aurocs(title: str, folder: Path) -> pd.Series:
     return found
 
 
+@pytest.mark.slow
 def test_post_hoc_detector(tmp_path):
     first, second = aurocs("A post-hoc detector", tmp_path)
     assert abs(first - second) < 0.1  # with a linear last layer, the gap ranks nearly as the softmax does
 
 
+@pytest.mark.slow
 def test_trained_detector(tmp_path):
     """Its weights are drawn from torch's global generator, which the study seeds: two runs are equal, byte for byte."""
     title = "A trained detector"
@@ -74,12 +77,14 @@ def test_trained_detector(tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 def test_corruption(tmp_path):
     run("A corruption", tmp_path)
     (line,) = table(tmp_path, "stripes", "rood_shifts").to_dict("records")
     assert line["shift"] == "stripes"
 
 
+@pytest.mark.slow
 def test_search(tmp_path):
     run("A search", tmp_path)
     (line,) = table(tmp_path, "halving", "evg").to_dict("records")
@@ -87,22 +92,26 @@ def test_search(tmp_path):
     assert line["auroc"] <= line["auroc_clean"]
 
 
+@pytest.mark.slow
 def test_attack(tmp_path):
     run("An attack", tmp_path)
     (line,) = table(tmp_path, "salt", "evasion_success").to_dict("records")
     assert line["attack"] == "salt"
 
 
+@pytest.mark.slow
 def test_protocol(tmp_path):
     run("A protocol", tmp_path)
     assert len(table(tmp_path, "halves", "halves")) == 2
 
 
+@pytest.mark.slow
 def test_generator(tmp_path):
     printed = run("A generator", tmp_path)
     assert 0 < float(printed.split("darkest mixture:")[1]) < 1
 
 
+@pytest.mark.slow
 def test_engine(tmp_path):
     printed = run("An engine", tmp_path)
     assert int(re.search(r"(\d+) tasks computed", printed)[1]) > 3

@@ -228,6 +228,7 @@ def run(files: Path, **options: Any) -> farout.Result:
     return farout.run(files / "study.yaml", files / "out", plugins=plugins, **options)
 
 
+@pytest.mark.slow
 def test_a_study_of_ones_own_network_set_and_shift_runs_in_workers_and_is_reused(files: Path) -> None:
     first = run(files, workers=1)
     assert not first.outcome.failed

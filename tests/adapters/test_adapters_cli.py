@@ -32,7 +32,7 @@ def test_a_function_is_checked_where_it_stands(tmp_path: Path) -> None:
     assert answer.output.count("ok ") == 10
     answer = CliRunner().invoke(app, ["check", f"{tmp_path}/mine.py:crowd"])
     assert answer.exit_code == 1
-    assert "failed scores an image alike in any batch" in answer.output
+    assert "failed gives an image the same score in any batch" in answer.output
 
 
 def test_a_study_runs_code_only_if_its_file_is_named(tmp_path: Path) -> None:

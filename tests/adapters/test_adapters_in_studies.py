@@ -75,6 +75,7 @@ def everything(images: farout.ImageSet) -> torch.Tensor:
     return images.batch(range(len(images)))
 
 
+@pytest.mark.slow
 def test_function_estimator_and_file_on_two_workers(folder: Path) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")

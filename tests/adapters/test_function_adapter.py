@@ -76,7 +76,7 @@ def test_it_passes_the_battery(function: Any) -> None:
 def test_a_function_is_checked_as_it_stands() -> None:
     assert farout.check(bright) == farout.check(Function(bright))
     crowd = farout.check(lambda images: images.mean((1, 2, 3)) - images.mean())
-    assert next(finding.check for finding in crowd if finding.problem) == "scores an image alike in any batch"
+    assert next(finding.check for finding in crowd if finding.problem) == "gives an image the same score in any batch"
 
 
 def test_a_name_in_a_file_runs_no_code_unless_the_file_is_a_plugin(tmp_path: Path) -> None:

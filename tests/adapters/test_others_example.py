@@ -13,6 +13,7 @@ from helpers.local_server import serving
 EXAMPLE = load_plugin(Path(__file__).parents[2] / "examples" / "others_detectors.py")
 
 
+@pytest.mark.slow
 def test_the_function_finds_empty_images_and_the_panel_scores_with_its_estimators() -> None:
     function, panel = (result.table() for result in EXAMPLE.main(epochs=1, limit=300))
     assert set(function["detector"]) == {"contrast"}

@@ -85,6 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_without_the_plugin(folder: Path) -> None:
     farout(folder, "report", "run", "--out", "with.html", "--plugin", "mine.py")
     (folder / "mine.py").rename(folder / "elsewhere.txt")

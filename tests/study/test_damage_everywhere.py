@@ -113,7 +113,7 @@ def test_the_plan(run: Path, spec: StudySpec) -> None:
     path = run / "plan.json"
     before = path.read_bytes()
     flip(path)
-    with pytest.raises(ValueError, match=r"plan\.json is damaged \(.*the same run command writes it again"):
+    with pytest.raises(ValueError, match=r"plan\.json is damaged .*the same run command writes it again"):
         farout.study.results.Results(run)
     outcome = farout.run(spec, run).outcome
     assert [str(path) in why for why in outcome.damaged] == [True]

@@ -151,6 +151,7 @@ def command(ran: Run, out: str, workers: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(list(map(str, arguments)), env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_two_workers_and_a_kill_give_the_same_bytes(ran: Run) -> None:
     process, out = command(ran, "killed", workers=2), ran.folder / "killed"

@@ -302,7 +302,8 @@ def test_the_studies_that_come_with_us_can_be_read(path: Path) -> None:
     assert StudySpec.read(path).budget == "full"
 
 
-@pytest.mark.parametrize("name", ["shapes", pytest.param("chars", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shapes", "chars"])
 def test_the_study_of_the_paper_has_its_figures(name: str) -> None:
     """10 networks × (13 detectors + 4 as OpenOOD computes them) × 4 test sets × 3 seeds; and trainings and fits.
 

@@ -84,6 +84,7 @@ def steps(folder: Path) -> list[tuple[int, float]]:
     return [(int(pid), float(at)) for pid, at in (line.split() for line in lines if line.count(" "))]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)

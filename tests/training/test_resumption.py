@@ -77,6 +77,7 @@ def test_any_checkpoint_leads_to_the_same_weights(
             assert same(trained(kind, checkpoint=tmp_path / "file")[0], expected[kind][0])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_killed_and_continued_by_other_processes(expected: Any, tmp_path: Path) -> None:
     """On other numbers of threads, too: three there, one here."""

@@ -83,7 +83,7 @@ def _hint(detector: Any) -> str:
     if isinstance(detector, type):
         return f"; create one: {detector.__name__}(…)"
     if isinstance(detector, str | PostHoc | Network):
-        name = detector if isinstance(detector, str) else getattr(detector, "name", "msp")
+        name = detector.name if isinstance(detector, PostHoc) else detector if isinstance(detector, str) else "msp"
         return f"; take a member of a panel: farout.Panel(network, [{name!r}]).fit(train, val)[{name!r}]"
     return "; write a function that calls it" if hasattr(detector, "decision_function") else ""
 

@@ -244,7 +244,10 @@ class _Plan(BaseModel):
 
 
 def _read_plan(path: Path) -> _Plan:
-    value = read_json(path)
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; the same run command writes it again") from None
     version = value.get("format") if isinstance(value, dict) else None
     if type(version) is int and version != FORMAT:
         raise ValueError(f"{path} has format {version}, this version reads format {FORMAT}; run it again")

@@ -21,7 +21,6 @@ from farout.search import MetropolisHastings
 from farout.study.cells import search as searching
 from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import FOUND, SearchWork
-from farout.study.engines import local
 from farout.study.engines.executor import Context, Executor, Task
 from farout.study.engines.local import LocalExecutor
 from farout.study.engines.scheduler import Scheduler
@@ -118,8 +117,7 @@ def test_the_pictures_are_of_the_lowest_and_of_the_first_chains(whole):
             assert np.array_equal(examples[f"{kind}_{key}"], bytes_)
 
 
-def test_workers_give_the_same_bytes_and_tell_how_they_get_on(weights, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "LISTEN_SECONDS", 0.01)
+def test_workers_give_the_same_bytes_and_tell_how_they_get_on(weights, whole, tmp_path):
     listener = Counting()
     farout.run(spec(weights), tmp_path, workers=2, progress=listener)
     assert content(tmp_path) == content(whole)

@@ -126,6 +126,7 @@ def children(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
 def test_on_two_workers_every_bad_detector_fails_by_name_and_the_good_one_is_there(tmp_path):
     names = [*REASONS, "thread", "good"]
@@ -154,6 +155,7 @@ def test_without_workers_the_same_for_all_that_do_not_end_the_process(tmp_path):
     assert "left by a detector" in ended.stderr  # and yet the process has ended
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
 def test_a_detector_that_ends_the_process_is_named_by_the_next_run_and_can_be_left_out(tmp_path):
     first = run(tmp_path, ["quits", "good"], "--workers", "0")
@@ -247,8 +249,9 @@ def test_a_file_that_ends_the_program_is_an_error(tmp_path, moment):
     assert re.match(r"error: .*ends the program with sys.exit\(0\) \(mine.py, line \d\)", ended.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_workers_start_leaves_no_process(tmp_path, number):
     (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "good"))
     (tmp_path / "mine.py").write_text(PLUGIN)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, Validat
 from farout.core import Shift
 from farout.protocols.shared.named import Named, split_settings
 from farout.shifts.catalog import shift
-from farout.shifts.choosing import PUBLISHED
+from farout.shifts.selection import PUBLISHED
 from farout.study.spec import AnyNetwork, BarSpec, Data, DataSpec, NearSpec, ShiftedSpec, format_problems
 from farout.study.spec.parts import Label, Spec
 
