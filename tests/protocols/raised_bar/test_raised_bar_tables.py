@@ -175,6 +175,20 @@ def test_networks_are_ranked_by_calibration(tmp_path: Path) -> None:
     assert line["kendall"] == -1
 
 
+@pytest.mark.parametrize(("right", "ranked"), [(3, True), (2, True), (1, False)])
+def test_shifted_sets_that_have_lost_their_labels_enter_no_rank(tmp_path: Path, right: int, ranked: bool) -> None:
+    """The ensemble is right on all four test images: two of the shifted ones are half of that, one is less."""
+    run = Written(tmp_path).generated("shifted", "shifted")
+    labels, names = np.array([0, 0, 1, 2]), {"classes": "cat\ndog\nbird"}
+    seen = np.where(np.arange(4) < right, labels, 1 - np.minimum(labels, 1))
+    run.row("sanity", {"prediction": labels, "label": labels}, set="shifted", kind="test", **names)
+    run.row("sanity", {"prediction": seen, "label": labels}, set="shifted", kind="shifted", **names)
+    for number, network in enumerate("abc"):
+        for name, kind in (("fog", "corruption"), ("shifted", "shifted")):
+            run.classified(network, name, kind, np.full(10, 0.9), np.arange(10) < 8 - number)
+    assert ("ranks" in frames(run)) == ranked
+
+
 def sanity(run: Written) -> Written:
     run.generated("shifted", "shifted").generated("near_ood", "near", 4)
     names = {"classes": "cat\ndog\nbird"}

@@ -35,7 +35,8 @@ def ranks(detection: Sequence[Line], calibration: Values, shifted: Sequence[str]
         "for them. items: the things that are ordered, n of them, each by its mean over seeds. kendall: Kendall's "
         "tau-b, spearman: Spearman's rho, in brackets 95 % intervals (bootstrap over the n items, which are too short "
         "if n is small). p_value: of Kendall's tau, if the orders were unrelated. auroc: higher is better; ece: lower "
-        "is better, so that both orders are those of the networks' calibration. Undertrained sets are left out."
+        "is better, so that both orders are those of the networks' calibration. Undertrained sets, and "
+        "Shifted sets that have lost their labels (see the sanity check), are left out."
     )
     return [Table("raised_bar_ranks", "Rank agreement of generated sets with others", caption, lines)]
 

@@ -78,6 +78,12 @@ def _expected(bar: BarResults, label: str, row: Row) -> tuple[str, NDArray[np.in
     return None
 
 
+def lost_labels(found: Sequence[Checked]) -> set[str]:
+    """Return the Shifted sets that have lost their labels: less than half as much agreement as on test images."""
+    tested = [one.agreement.value for one in found if one.kind == TEST]
+    return {one.title for one in found for least in tested if one.kind == SHIFTED and one.agreement.value < least / 2}
+
+
 def kept_labels(found: Sequence[Checked]) -> str:
     """Return the sentence that says how far labels of Shifted images can be trusted; empty if it is not known."""
     shares = {one.title: f"{one.agreement.value:.1%} of {one.title}" for one in found if one.kind in (SHIFTED, TEST)}
@@ -102,8 +108,9 @@ def sanity_table(found: list[Checked]) -> list[Table]:
     caption = (
         "Sanity check by an ensemble that the generators have not seen. agreement: fraction of images whose predicted "
         "class is the reference; in brackets its 95 % interval (Clopper-Pearson). test: the accuracy of the ensemble. "
-        "shifted: should be as high as on test images, since the label is kept. near: should be low, since the images "
-        f"belong to no class. reference: the images' label; for Near-OoD the {ASKED} or, if it has no classes, the "
+        "shifted: should be as high as on test images, since the label is kept; a set with less than half of it has "
+        "lost its labels and enters no rank. near: should be low, since the images belong to no class. "
+        f"reference: the images' label; for Near-OoD the {ASKED} or, if it has no classes, the "
         f"{SEEN}: two ensembles that see the same content agree."
     )
     return [Table("raised_bar_sanity", "Sanity check: labels kept and lost", caption, lines)]

@@ -24,7 +24,7 @@ from farout.protocols.raised_bar.exposed import exposure_tables
 from farout.protocols.raised_bar.pictures import information_histograms, near_sheets, radar, shifted_sheets
 from farout.protocols.raised_bar.ranks import ranks
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.raised_bar.sanity import checked_sets, confusion, kept_labels, sanity_table
+from farout.protocols.raised_bar.sanity import checked_sets, confusion, kept_labels, lost_labels, sanity_table
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import densities, inlier_rows, pairs
 from farout.report.content import Summary
@@ -39,7 +39,8 @@ def summarize(results: Results, protocol: str) -> Summary:
     found = list(pairs(results, protocol))
     lines, checked, calibration = detection_lines(bar), checked_sets(bar), calibrated(bar)
     distances, kept = perceived(bar), kept_labels(checked)
-    trained = [label for label in bar.labels(SHIFTED) if not bar.undertrained(label)]
+    lost = lost_labels(checked)
+    trained = [label for label in bar.labels(SHIFTED) if not bar.undertrained(label) and bar.title(label) not in lost]
     first = [pair for pair in found if pair.seed == found[0].seed]
     return Summary(
         TITLE,
