@@ -153,7 +153,7 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
         ("detectors", "msp", "Maximum softmax probability"),
         ("networks", "lenet", ""),
         ("datasets", "toy", "Rendered images of one shape of random color"),
-        ("protocols", "clean", "Standard evaluation: every detector scores the"),
+        ("protocols", "clean", "Standard evaluation: every detector"),
         ("variations", "affine", "Rotation, translation, scale and shear"),
         ("searches", "mh", "Metropolis–Hastings sampler of p(z)"),
     ],
