@@ -196,3 +196,13 @@ class Work(ABC):
     def total_cost(self) -> int:
         """Number of images that are scored for all chunks."""
         return sum(map(self.cost, self.chunks))
+
+
+class UntimedWork(Work):
+    """Work on one cell that runs no detector, so that the time limit for a chunk does not apply."""
+
+    limited = False
+
+    @property
+    def portable(self) -> bool:
+        return bool(self.cells[0].portable)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from farout.data.arrays import as_bytes
 from farout.generators import Generator
 from farout.rng import seed_of
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.generators import GeneratorSource
 from farout.study.sources.images import ImageSource
 from farout.study.store import Store, array_file, score_table
@@ -85,14 +85,8 @@ class GenerateCell(Cell):
         return GenerateWork(tuple(cells))
 
 
-class GenerateWork(Work):
-    """Work on one generated set; the time limit of detectors does not apply."""
-
-    limited = False
-
-    @property
-    def portable(self) -> bool:
-        return bool(self.cells[0].portable)
+class GenerateWork(UntimedWork):
+    """Work on one generated set."""
 
     @cached_property
     def roles(self) -> dict[str, int]:

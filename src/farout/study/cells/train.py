@@ -17,7 +17,7 @@ from farout.core import ImageSet
 from farout.networks import Network, create, load_weights, own_identity
 from farout.networks.accuracy import check_labels
 from farout.networks.weights import write_tensors
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import NetworkSpec
@@ -78,14 +78,8 @@ class TrainingCell(Cell):
         return TrainWork(tuple(cells))
 
 
-class TrainWork(Work):
-    """Work on one training: a single chunk without time limit, which writes its own checkpoints."""
-
-    limited = False
-
-    @property
-    def portable(self) -> bool:
-        return bool(self.cells[0].portable)
+class TrainWork(UntimedWork):
+    """Work on one training: a single chunk, which writes its own checkpoints."""
 
     @cached_property
     def roles(self) -> dict[str, int]:
@@ -212,28 +206,40 @@ class TrainCell(TrainingCell):
 
 
 @dataclass(frozen=True)
-class TrainedNetwork(NetworkSource):
-    """Network whose weights a training cell has stored."""
+class Trained:
+    """Source of a model whose weights a training cell has stored."""
 
-    cell: TrainCell
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        return self.cell.label
+    cell: Any
 
     @property
-    def portable(self) -> bool:  # type: ignore[override]
-        return self.cell.portable
+    def label(self) -> str:
+        """Label of the model."""
+        return str(self.cell.label)
+
+    @property
+    def portable(self) -> bool:
+        """True if it can be sent to another process."""
+        return bool(self.cell.portable)
 
     @property
     def requires(self) -> tuple[Cell, ...]:
+        """The training cell."""
         return (self.cell,)
 
     def identity(self) -> Any:
+        """Return the identity of the training."""
         return {"trained": self.cell.id}
 
-    def preview(self) -> Network:
+    def preview(self) -> Any:
+        """Return the model before training."""
         return self.cell.untrained()
+
+
+@dataclass(frozen=True)
+class TrainedNetwork(Trained, NetworkSource):  # type: ignore[override]
+    """Network whose weights a training cell has stored."""
+
+    cell: TrainCell
 
     def build(self, store: Store) -> Network:
         network = self.cell.untrained()

@@ -12,7 +12,7 @@ from farout.generators import Generator
 from farout.generators.monitor import Monitor
 from farout.networks.weights import read_tensors
 from farout.study.cells.cell import Cell
-from farout.study.cells.train import WEIGHTS, TrainingCell
+from farout.study.cells.train import WEIGHTS, Trained, TrainingCell
 from farout.study.sources.generators import GeneratorSource, ObjectiveSource
 from farout.study.sources.images import ImageSource
 from farout.study.spec import GeneratorSpec
@@ -74,28 +74,10 @@ class TrainGeneratorCell(TrainingCell):
 
 
 @dataclass(frozen=True)
-class TrainedGenerator(GeneratorSource):
+class TrainedGenerator(Trained, GeneratorSource):  # type: ignore[override]
     """Generator whose weights a training cell has stored."""
 
     cell: TrainGeneratorCell
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        return self.cell.label
-
-    @property
-    def portable(self) -> bool:  # type: ignore[override]
-        return self.cell.portable
-
-    @property
-    def requires(self) -> tuple[Cell, ...]:
-        return (self.cell,)
-
-    def identity(self) -> Any:
-        return {"trained": self.cell.id}
-
-    def preview(self) -> Generator:
-        return self.cell.untrained()
 
     def build(self, store: Store) -> Generator:
         generator = self.cell.untrained()
