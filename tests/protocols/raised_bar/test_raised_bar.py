@@ -1,4 +1,4 @@
-"""What the protocol raised_bar plans, and a small run of it from end to end."""
+"""Plan of the protocol raised_bar, and a small run of it from end to end."""
 
 from __future__ import annotations
 

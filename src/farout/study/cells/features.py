@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farout.networks import Network
 from farout.networks.passes import forward
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store, array_file
@@ -55,10 +55,8 @@ def read_features(store: Store, cell: str) -> NDArray[np.float32]:
     return store.arrays(cell, FEATURES)["features"]
 
 
-class FeaturesWork(Work):
+class FeaturesWork(UntimedWork):
     """Work on the images of one features cell."""
-
-    limited = False
 
     @property
     def portable(self) -> bool:

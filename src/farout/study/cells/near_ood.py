@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from farout.generators.mi_interval import MIInterval, overlap_by_bound, select_interval
 from farout.rng import seed_of
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.cells.generate import TALLY, GenerateCell, Make, image_shape
 from farout.study.cells.pool import LAMBDA as LAMBDA
 from farout.study.cells.pool import MI, OpenPool, Pool
@@ -66,10 +66,8 @@ class InformationCell(Cell):
         return MIInterval(facts["low"], facts["high"])
 
 
-class InformationWork(Work):
+class InformationWork(UntimedWork):
     """Work on the validation images and the samples of one pool."""
-
-    limited = False
 
     @property
     def portable(self) -> bool:

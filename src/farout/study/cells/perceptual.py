@@ -16,7 +16,7 @@ from torch import Tensor
 from farout.generators.perceptual import Form, perceptual_distance
 from farout.metrics.similarity import lpips_module
 from farout.networks import Network
-from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
+from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store, array_file, score_table
@@ -71,10 +71,8 @@ class PerceptualCell(Cell):
         return PerceptualWork(tuple(cells))
 
 
-class PerceptualWork(Work):
+class PerceptualWork(UntimedWork):
     """Work on the images of one cell."""
-
-    limited = False
 
     @property
     def portable(self) -> bool:
