@@ -1,0 +1,1 @@
+"""Trained detectors: their base, and one file per method."""
