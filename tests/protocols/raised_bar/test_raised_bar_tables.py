@@ -81,6 +81,7 @@ def test_networks_in_the_same_order_agree(tmp_path: Path) -> None:
     line = frames(run)["ranks"].iloc[0]
     assert line[["set", "compared_with", "measure", "n"]].tolist() == ["near_ood", "svhn", "auroc", 4]
     assert (line["kendall"], line["spearman"]) == (1, 1)
+    assert line[["kendall_low", "kendall_high", "spearman_low", "spearman_high"]].isna().all()  # four items are too few
     assert line["p_value"] == pytest.approx(2 / 24)
 
 
