@@ -210,6 +210,18 @@ def test_sets_that_the_study_lists_are_used() -> None:
     assert scored == {"", "mine", "noise"}  # shifted images are inliers
 
 
+def test_plain_samples_are_no_conventional_set() -> None:
+    samples = {"name": "generated", "generator": NEAR["generator"], "count": 48, "label": "gan"}
+    entries = plan(study(outliers=[{"name": "noise", "limit": 48}, samples], shifted=False, exposure=True))
+    made = {(entry.tags["set"], entry.tags["kind"]) for entry in entries if entry.tags.get("role") == "set"}
+    assert made == {("near_ood", "near"), ("gan", "plain generator")}
+    assert {entry.tags["outliers"] for entry in entries if "role" not in entry.tags} == {"", "near_ood", "noise", "gan"}
+    compared = {entry.tags["of"]: entry.tags["kind"] for entry in entries if entry.tags.get("role") == "features"}
+    assert (compared["gan"], compared["noise"]) == ("plain generator", "conventional")
+    exposed = {entry.tags["outliers"] for entry in entries if entry.tags.get("role") == "exposed"}
+    assert exposed == {"", "near_ood", "noise", "gan"}
+
+
 def test_the_sanity_ensemble_is_trained_with_other_seeds() -> None:
     entries = plan(study())
     checking = next(entry.cell for entry in entries if entry.tags.get("role") == "sanity")

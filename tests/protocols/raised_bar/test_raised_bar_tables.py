@@ -85,6 +85,21 @@ def test_networks_in_the_same_order_agree(tmp_path: Path) -> None:
     assert line["p_value"] == pytest.approx(2 / 24)
 
 
+def test_plain_samples_enter_no_rank(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("near_ood", "near").generated("gan", "plain generator")
+    quality(run, "near_ood", own=3.0)
+    for network, near, far in (("a", 0.3, 0.7), ("b", 0.4, 0.8), ("c", 0.6, 0.9)):
+        against(run, (network, "0", "msp"), near, far)
+        run.scored((network, "0", "msp"), "gan", np.full(5, 10 * near - 0.5))
+    found = frames(run)
+    assert set(found["ranks"]["compared_with"]) == {"svhn"}
+    kinds = dict(zip(found["details"]["outliers"], found["details"]["kind"], strict=True))
+    assert kinds == {"near_ood": "generated", "gan": "plain generator", "svhn": "conventional"}
+    assert found["sets"]["set"].tolist() == ["near_ood"]
+    caption = next(table.caption for table in summary(run).tables if table.name == "raised_bar_auroc")
+    assert "alone: near_ood; plain samples of a generator: gan; the others are conventional" in caption
+
+
 def test_undertrained_sets_are_labeled_and_enter_no_rank(tmp_path: Path) -> None:
     run = Written(tmp_path).generated("near_ood", "near")
     quality(run, "near_ood", own=7.2)  # 51.84 of 100: more than half of the noise's FID

@@ -52,12 +52,14 @@ class TrialPlan:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the scores of outliers, then the cells of every generated set, of calibration and of exposure."""
-        outliers = {**self.sets.near, **self.sets.conventional}
+        outliers = {**self.sets.near, **self.sets.compared}
         yield from scored(self.protocol.name, self.trial, outliers, self.images, self.protocol.detectors)
         for label, images in self.sets.near.items():
             yield from self._near(label, images)
         for label, images in self.sets.shifted.items():
             yield from self._shifted(label, images)
+        for label, images in self.sets.plain.items():
+            yield self._entry(images.cell, role="set", set=label, kind=PLAIN)
         for label, network in classifiers(self.subjects).items():
             yield from self._calibration(label, network)
         if self.protocol.exposure:
@@ -75,7 +77,10 @@ class TrialPlan:
             yield from self._sanity(self.sets.sanity, label, NEAR, known)
             if ensemble := ensemble_of(images):
                 yield self._entry(PredictCell(ensemble, known), role="reference", set=label, kind=NEAR)
-        others = {name: (CONVENTIONAL, source) for name, source in self.sets.conventional.items()}
+        others = {
+            name: (PLAIN if name in self.sets.plain else CONVENTIONAL, source)
+            for name, source in self.sets.compared.items()
+        }
         yield from self._features(label, images, NEAR, others)
 
     def _information(self, images: GeneratedImages) -> InformationCell | None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from farout.metrics.agreement import FEWEST, FEWEST_RESAMPLED, rank_agreement
-from farout.protocols.raised_bar.detection import CONVENTIONAL, GENERATED, KIND
+from farout.protocols.raised_bar.detection import GENERATED, KIND
+from farout.protocols.raised_bar.entries import CONVENTIONAL
 from farout.protocols.raised_bar.results import UNDERTRAINED
 from farout.protocols.shared.columns import AUROC, DETECTOR, NETWORK, OUTLIERS
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Line, Table
@@ -38,7 +39,8 @@ def ranks(detection: Sequence[Line], calibration: Values, shifted: Sequence[str]
         "items, or of a perfect order, repeat the value and say nothing about other items. p_value: of Kendall's tau, "
         "if the orders were unrelated (exact for few items without ties); with 3 items it is never below 0.33. auroc: "
         "higher is better; ece: lower is better, so that both orders are those of the networks' calibration. "
-        "Undertrained sets, and Shifted sets that have lost their labels (see the sanity check), are left out."
+        "Undertrained sets, Shifted sets that have lost their labels (see the sanity check), and plain samples of a "
+        "generator are left out."
     )
     return [Table("raised_bar_ranks", "Rank agreement of generated sets with others", caption, lines)]
 
