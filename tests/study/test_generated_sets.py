@@ -107,6 +107,19 @@ def test_shifted_images_keep_labels_and_places(ran: Run) -> None:
     torch.testing.assert_close(images.batch(np.arange(70)), expected.mul(255).round().div(255))
 
 
+def test_fewer_shifted_images_than_test_images_are_of_all_classes(tmp_path: Path) -> None:
+    """Of a test set that is sorted by class, the first images would be of one class."""
+    file = study(tmp_path, {**SHIFTED, "count": 30})
+    arrays = dict(np.load(tmp_path / "blobs.npz"))
+    order = np.argsort(arrays["test_labels"], kind="stable")
+    arrays |= {name: arrays[name][order] for name in ("test_images", "test_labels")}
+    np.savez(tmp_path / "blobs.npz", **arrays)
+    base = from_spec(StudySpec.read(file)).trials[0].outliers["shifted"].cell.base.preview()  # type: ignore[attr-defined]
+    assert len(base) == 30
+    assert np.bincount(base.labels).min() > 5
+    assert (np.diff(base.index) > 0).all(), "in their order"
+
+
 def test_networks_are_trained_once_for_all_that_need_them(ran: Run) -> None:
     cells = closure([source.cell for source in map(ran.source, ("near_ood", "shifted"))])
     labels = [cell.label for cell in cells if cell.title.startswith("train ")]  # type: ignore[attr-defined]
