@@ -277,6 +277,27 @@ def test_generator_of_a_file(tmp_path: Path, ran: Run) -> None:
     )
 
 
+def test_truncation_changes_samples_and_not_the_training(tmp_path: Path) -> None:
+    style = {"name": "stylegan2", "width": 4, "style": 4, "dim": 4, "train": {"steps": 2, "batch": 32}}
+    settings: dict[str, dict[str, Any]] = {"whole": {}, "same": {"truncation": 1.0}, "half": {"truncation": 0.5}}
+    sets = [
+        {"name": "generated", "label": label, "generator": {**style, **own}, "count": 8}
+        for label, own in settings.items()
+    ]
+    outliers = from_spec(StudySpec.read(study(tmp_path, *sets))).trials[0].outliers
+    cells: dict[str, Any] = {label: outliers[label].cell for label in settings}  # type: ignore[attr-defined]
+    assert len({cell.generator.cell.id for cell in cells.values()}) == 1, "one training"
+    assert cells["whole"].id == cells["same"].id != cells["half"].id
+    assert cells["half"].generator.cell.untrained().truncation == 1, "FIDs of the training are those of whole samples"
+    store = Store(tmp_path / "store").open()
+    assert not run(list(cells.values()), store).failed
+    built = cells["half"].generator.build(store)
+    assert built.truncation == 0.5
+    expected = built.sample(8, seed_of(0, "sample", 0)).mul(255).round().div(255)
+    torch.testing.assert_close(outliers["half"].open(store).batch(np.arange(8)), expected)
+    assert not torch.equal(outliers["whole"].open(store).batch(np.arange(8)), expected)
+
+
 def test_conditional_generator_gets_the_classes_of_its_images(tmp_path: Path) -> None:
     biggan = {"name": "biggan", "width": 2, "train": {"epochs": 1, "batch": 16}}
     file = study(tmp_path, {"name": "generated", "generator": biggan, "count": 70})

@@ -86,7 +86,9 @@ def plan_quality(images: GeneratedImages, inliers: Inliers) -> QualityPlan | Non
     if network is None or inliers.train is None:
         return None
     cell = replace(trained[0].cell, label=f"{images.cell.label}, plain", objective=ObjectiveSource())
-    return QualityPlan(network, images, GeneratedImages(_plain(images.cell, TrainedGenerator(cell))), inliers.train)
+    return QualityPlan(
+        network, images, GeneratedImages(_plain(images.cell, replace(trained[0], cell=cell))), inliers.train
+    )
 
 
 def _plain(cell: GenerateCell, generator: TrainedGenerator) -> GenerateCell:

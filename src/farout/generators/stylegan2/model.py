@@ -108,6 +108,7 @@ class StyleGAN2(ConditionalGan):
 
     name = "stylegan2"
     task_type = StyleGAN2Task
+    sampling = ("truncation", "truncated")
     settings: ClassVar[Mapping[str, Any]] = {}
     dim: int = 64
     """Coordinates of the latent; 64 in "Evaluation via Generation"."""
