@@ -144,6 +144,18 @@ def test_fids_are_those_of_the_features(tmp_path: Path) -> None:
     assert "50 images" in bars.caption
 
 
+def test_mean_perceptual_distances_have_intervals(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("shifted", "shifted")
+    columns = {name: np.arange(1.0, 5.0) for name in ("distance_at_equal_l2", "distance", "l2")}
+    facts = {"network": "LPIPS (VGG-16)", "form": "lpips", "l2": 1.0, "images": 4}
+    run.row("perceptual", columns, facts, set="shifted", of="fog", kind="corruption")
+    line = frames(run)["perceptual"].iloc[0]
+    reach = 3.18245 * 1.290994 / 2  # quantile of t with 3 degrees of freedom, standard deviation, √4
+    for name in columns:
+        found = line[[name, f"{name}_low", f"{name}_high"]].tolist()
+        assert found == pytest.approx([2.5, 2.5 - reach, 2.5 + reach], abs=1e-4)
+
+
 def test_ece_of_shifted_images_beside_mean_and_maximum_over_corruptions(tmp_path: Path) -> None:
     run = Written(tmp_path).generated("shifted", "shifted")
     sure = np.full(10, 0.9)
