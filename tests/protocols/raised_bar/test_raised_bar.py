@@ -237,6 +237,30 @@ def test_the_sanity_ensemble_is_trained_with_other_seeds() -> None:
     assert "sanity" not in roles(plan(study(sanity=False)))
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "lenet"),  # of the losses of near_ood
+        ({"near": False, "sanity": {"ensemble": ["lenet", {"name": "vgg11", "width": 4}], "train": RECIPE}}, "vgg11"),
+        ({"near": False}, "lenet"),  # that of the study
+    ],
+)
+def test_distances_of_a_shifted_set_whose_generator_is_a_file(
+    tmp_path: Path, settings: dict[str, Any], expected: str
+) -> None:
+    generator = farout.generators.create("pix2pix", side=32, width=4)
+    generator.module = generator.build()
+    generator.save(tmp_path / "pix2pix.safetensors")
+    made = {"generator": str(tmp_path / "pix2pix.safetensors"), "count": 48}
+    entries = [one for one in plan(study(**{"shifted": made, **settings})) if one.tags.get("set") == "shifted"]
+    features = {one.tags["of"]: one.cell for one in entries if one.tags["role"] == "features"}
+    corrupted = {"contrast", "brightness"}
+    assert set(features) == {"shifted", "test", "uniform noise", "training"} | corrupted, "no plain generator"
+    perceptual = {one.tags["of"]: one.cell for one in entries if one.tags["role"] == "perceptual"}
+    assert set(perceptual) == {"shifted"} | corrupted
+    assert {cell.network.label for cell in (*features.values(), *perceptual.values())} == {expected}
+
+
 def test_budgets_leave_out_generators_and_say_so() -> None:
     many = {**NEAR, "lambda_s": [0.5, 1.0, 1.5, 2.0], "generator": {"name": "dcgan", "train": {"epochs": 20}}}
     small = study("quick", near=many)

@@ -121,6 +121,20 @@ def test_quality_is_the_share_of_the_fid_of_noise(tmp_path: Path, own: float, ex
     assert line[["mi_low", "mi_high", "share_kept", "features", "n"]].tolist() == [0.1, 0.5, 0.25, "vgg", 2]
 
 
+def test_quality_needs_no_plain_generator(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("shifted", "shifted")
+    unit = np.array([[-1.0], [1.0]])
+    for name, kind, mean in (
+        ("shifted", "shifted", 8.0),
+        ("uniform noise", "noise", 10.0),
+        ("training", "training", 0),
+    ):
+        run.features("shifted", name, kind, unit + mean)
+    line = frames(run)["sets"].iloc[0]
+    assert line[["quality", "fid", "fid_uniform_noise"]].tolist() == ["undertrained", pytest.approx(64), 100]
+    assert np.isnan(line["fid_plain_generator"])
+
+
 def test_fids_are_those_of_the_features(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     run = Written(tmp_path).generated("near_ood", "near")

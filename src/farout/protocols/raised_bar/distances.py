@@ -41,8 +41,9 @@ def sets_table(bar: BarResults) -> list[Table]:
         "in nats that a Near-OoD image must have; share_kept: the fraction of all samples that have it. fid: FID to "
         "the training images on the features of the network named, of n images each, lower is nearer; in brackets its "
         "95 % interval (for sets of this size). fid_plain_generator: of the same generator trained without the losses "
-        f"of the raised bar; fid_uniform_noise: of noise. quality: undertrained if fid is more than {UNDERTRAINED:g} "
-        "of that of noise; such a set enters no rank."
+        "of the raised bar; none of a generator from a file, which the study does not train. fid_uniform_noise: of "
+        f"noise. quality: undertrained if fid is more than {UNDERTRAINED:g} of that of noise; such a set enters no "
+        "rank."
     )
     return [Table("raised_bar_sets", "Generated sets", caption, lines)]
 
@@ -158,9 +159,9 @@ def perceptual_table(found: Sequence[Perceived]) -> list[Table]:
     caption = (
         f"Mean perceptual distance of changed images to their originals, {_form(found[0])}, the farthest first; in "
         "brackets 95 % intervals (Student's t). distance_at_equal_l2: every change is first scaled to the same L2 "
-        f"distance, {found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size so that "
-        "the root mean square per value is the same; values are not clipped. distance, l2: both distances before "
-        "scaling. A change that is large at equal L2 is one that networks see, and not just noise."
+        f"distance, {found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size "
+        "so that the root mean square per value is the same; values are not clipped. distance, l2: both distances "
+        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise."
     )
     return [Table("raised_bar_perceptual", "Perceptual distance to the originals", caption, lines)]
 

@@ -88,6 +88,14 @@ def ensemble_of(images: GeneratedImages) -> JoinedNetworks | None:
     return found if isinstance(found, JoinedNetworks) else None
 
 
+def members_of(network: NetworkSource | None) -> tuple[NetworkSource, ...]:
+    """Return the networks of an ensemble, those called VGG first; a single network as it is; none for None."""
+    if network is None:
+        return ()
+    members = network.members if isinstance(network, JoinedNetworks) else (network,)
+    return tuple(sorted(members, key=lambda one: "vgg" not in one.label.lower()))
+
+
 def features_of(images: GeneratedImages) -> tuple[NetworkSource, Form] | None:
     """Return the feature network of a set's perceptual loss and its form; None if the study does not train it."""
     trained = [one for one in images.cell.generators if isinstance(one, TrainedGenerator)]
