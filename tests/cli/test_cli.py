@@ -19,8 +19,12 @@ from farout import cli
 from farout.api import demo
 from farout.cli.details import parameters
 from farout.cli.listing import Family
+from farout.protocols import plan
 from farout.registry import KINDS, UnknownName, registry_of
+from farout.study.cells.cell import closure
 from farout.study.results import Results
+from farout.study.study import from_spec
+from farout.study.subjects.posthoc import PostHocSubject
 from helpers.written_runs import lenet_weights
 
 VERBS = ("list", "check", "plan", "run", "report", "render", "corrupt", "attack", "demo")
@@ -509,6 +513,20 @@ def test_the_demos_study() -> None:
     assert (spec.name, spec.budget, spec.inliers.test.name) == ("demo", "quick", "shapes")
     (network,) = spec.networks
     assert network.train is not None
+    assert [item.name for item in spec.protocols] == ["attributes", "evg", "rood", "evasion", "raised_bar"]
+
+
+def test_the_demo_trains_small_generators_and_no_other_network_for_the_sanity_check() -> None:
+    study = from_spec(demo.study())
+    entries = [entry for entry in plan(study) if entry.protocol == "raised_bar"]
+    trained = [cell for cell in closure([entry.cell for entry in entries]) if cell.title.startswith("train ")]
+    assert sorted(cell.title.removeprefix("train ") for cell in trained) == [
+        "alexnet", "near_ood, plain", "near_ood, λs = 1", "near_ood, λs = 2", "resnet20", "shifted", "shifted, plain",
+        "vgg11",
+    ]  # fmt: skip
+    tested = {subject.classifier.cell.id for subject in study.trials[0].subjects if isinstance(subject, PostHocSubject)}
+    checking = {entry.cell.network.cell.id for entry in entries if entry.tags.get("role") == "sanity"}
+    assert checking == tested
 
 
 def test_a_broken_plugin_is_not_half_loaded(command: Any, tmp_path: Path) -> None:

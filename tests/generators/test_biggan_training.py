@@ -13,11 +13,13 @@ from small_gans import Stop, parameters, stopping
 from torch import nn
 
 import farout
-from farout.generators import BigGAN
+from farout.generators import BigGAN, StyleGAN2
 from farout.generators.biggan import model as model_file
 from farout.generators.biggan.layers import orthogonal_penalty
 from farout.generators.biggan.standing import estimate_statistics
+from farout.generators.conditional import ConditionalGan
 from farout.training import fit, loop
+from farout.training.players import create_players
 
 TINY: dict[str, Any] = {"side": 16, "channels": 1, "width": 2, "dim": 6, "classes": 2}
 OPTIONS: dict[str, Any] = {**TINY, "shared": 3, "attention": 8, "orthogonal": 1e-3, "discriminator_steps": 2}
@@ -33,9 +35,9 @@ def trained() -> BigGAN:
 
 def test_settings_of_the_scripts() -> None:
     small, large = BigGAN(side=28, channels=1), BigGAN(side=128, classes=1000)
-    names = ("width", "dim", "shared", "attention", "discriminator_steps", "discriminator_lr", "orthogonal", "loss")
-    assert [getattr(small, name) for name in names] == [64, 128, 0, 0, 4, 2e-4, 0, "hinge"]
-    assert [getattr(large, name) for name in names] == [96, 120, 128, 64, 1, 4e-4, 0, "hinge"]
+    names = ("width", "dim", "shared", "attention", "discriminator_steps", "orthogonal", "loss")
+    assert [getattr(small, name) for name in names] == [64, 128, 0, 0, 4, 0, "hinge"]
+    assert [getattr(large, name) for name in names] == [96, 120, 128, 64, 1, 0, "hinge"]
     names = ("batch", "accumulate", "lr", "betas", "eps", "ema", "ema_start", "ema_buffers", "augment")
     recipe = small.recipe()
     assert [getattr(recipe, name) for name in names] == [
@@ -46,6 +48,25 @@ def test_settings_of_the_scripts() -> None:
         256, 8, 1e-4, (0.0, 0.999), 1e-6, 0.9999, 20_000, "average", (),
     ]  # fmt: skip
     assert BigGAN(side=32).recipe().total_steps(50_000 // 200) == 25_000, "generator steps of the paper on CIFAR-10"
+
+
+@pytest.mark.parametrize(
+    ("model", "recipe", "expected"),
+    [
+        (BigGAN(side=32), {}, (2e-4, 2e-4)),
+        (BigGAN(side=128), {}, (1e-4, 4e-4)),
+        (BigGAN(side=128), {"lr": 2e-5}, (2e-5, 8e-5)),
+        (BigGAN(side=128, discriminator_lr=1e-3), {"lr": 2e-5}, (2e-5, 1e-3)),
+        (StyleGAN2(side=32), {}, (0.002, 0.0025 * 16 / 17)),
+        (StyleGAN2(side=32), {"lr": 0.004}, (0.004, 2 * 0.0025 * 16 / 17)),
+    ],
+)
+def test_learning_rates_of_both_players(model: ConditionalGan, recipe: Any, expected: tuple[float, float]) -> None:
+    """The preset's values to the last digit; a rate that is passed to `fit` changes both."""
+    task = model.task_type(model.with_module(nn.Linear(1, 1)), nn.Linear(1, 1), farout.generators.Objective())
+    players = create_players(task, "", model.recipe(**recipe), torch.device("cpu"))
+    found = {one.player.name: one.recipe.lr for one in players}
+    assert (found["generator"], found["discriminator"]) == expected
 
 
 EIGHT_CLASSES = 8 * (3 * 2 * 2 * 256), 8 * 256

@@ -184,6 +184,10 @@ def test_truncation_of_samples(trained: StyleGAN2, tmp_path: Path) -> None:
         torch.testing.assert_close(other, first)
     model.truncated = 2
     assert not torch.allclose(*model.sample(2, labels=[0, 0]))
+    other = StyleGAN2(**{**OPTIONS, "truncation": 0.0}).load(tmp_path / "g.safetensors")
+    torch.testing.assert_close(other.sample(1, labels=[0])[0], first)
+    with pytest.raises(ValueError, match="with other settings: mixing="):
+        StyleGAN2(**{**OPTIONS, "mixing": 0.123}).load(tmp_path / "g.safetensors")
 
 
 def test_classes_must_be_those_of_the_images() -> None:

@@ -37,9 +37,15 @@ class Written:
         tags = {"network": network, "seed": seed, "detector": detector, "outliers": outliers}
         return self._put(tags, {"score": np.asarray(scores, np.float64)})
 
-    def row(self, role: str, columns: Mapping[str, ArrayLike] | None = None, **tags: str) -> Written:
+    def row(
+        self,
+        role: str,
+        columns: Mapping[str, ArrayLike] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        **tags: str,
+    ) -> Written:
         """Columns of a row with a role; None where nothing was computed."""
-        return self._put(self._tags(role, tags), columns)
+        return self._put(self._tags(role, tags), columns, None, facts)
 
     def generated(self, label: str, kind: str, images: int = 4, **columns: ArrayLike) -> Written:
         """A generated set of gray images."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import kendalltau, spearmanr
@@ -25,11 +27,22 @@ def test_values_are_those_of_scipy(ties: bool) -> None:
         assert interval.low < interval.high
 
 
-def test_same_and_reversed_order() -> None:
-    same, reverse = rank_agreement([1, 2, 5, 9], [10, 20, 21, 22]), rank_agreement([1, 2, 5, 9], [4, 3, 2, 1])
-    assert (same.kendall, same.spearman) == ((1, 1, 1), (1, 1, 1))
-    assert (reverse.kendall, reverse.spearman) == ((-1, -1, -1), (-1, -1, -1))
-    assert same.p_value == pytest.approx(2 / 24)  # one of 4! orders, and its reverse
+@pytest.mark.parametrize("n", [4, 12])
+def test_the_same_and_the_reverse_order_have_no_interval(n: int) -> None:
+    same, reverse = rank_agreement(range(n), np.arange(n) ** 2), rank_agreement(range(n), range(n, 0, -1))
+    assert (same.kendall.value, same.spearman.value) == pytest.approx((1, 1))
+    assert (reverse.kendall.value, reverse.spearman.value) == pytest.approx((-1, -1))
+    assert np.isnan([one for found in (same, reverse) for one in (*found.kendall[1:], *found.spearman[1:])]).all()
+    assert same.p_value == pytest.approx(2 / math.factorial(n))  # one of n! orders, and its reverse
+
+
+def test_few_items_have_no_interval() -> None:
+    order = [1, 3, 2, 4, 5, 7, 6, 8]
+    few, enough = rank_agreement(range(7), order[:7]), rank_agreement(range(8), order)
+    assert few.kendall.value == pytest.approx(1 - 2 * 2 / 21)  # two of 21 pairs are in another order
+    assert np.isnan([*few.kendall[1:], *few.spearman[1:]]).all()
+    assert enough.kendall.low < enough.kendall.value == pytest.approx(1 - 2 * 2 / 28)
+    assert enough.spearman.low < enough.spearman.value
 
 
 def test_the_interval_shrinks_with_the_number_of_items() -> None:

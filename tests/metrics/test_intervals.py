@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit, ndtri
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest, norm, ttest_1samp
 
-from farout.metrics import Interval, auroc, auroc_interval, paired_test
+from farout.metrics import Interval, auroc, auroc_interval, mean_interval, paired_test
 
 some = st.lists(st.integers(-5, 5), min_size=2, max_size=25).map(lambda s: np.array(s, dtype=np.float64))
 thorough = settings(deadline=None, max_examples=150)
@@ -157,3 +157,11 @@ def test_opposite_perfect_detectors_face_a_sign_test(k):
     assert (d, high) == (1, 1)
     assert p == pytest.approx(binomtest(k, k).pvalue)
     assert (low > 0) == (p < 0.05)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_interval_of_a_mean_is_students(level):
+    values = np.random.default_rng(0).normal(3, 2, 7)
+    found, known = mean_interval(values, level=level), ttest_1samp(values, 0).confidence_interval(level)
+    assert found == pytest.approx((values.mean(), known.low, known.high))
+    assert np.isnan(mean_interval([1.0])[1:]).all()

@@ -107,6 +107,19 @@ def test_shifted_images_keep_labels_and_places(ran: Run) -> None:
     torch.testing.assert_close(images.batch(np.arange(70)), expected.mul(255).round().div(255))
 
 
+def test_fewer_shifted_images_than_test_images_are_of_all_classes(tmp_path: Path) -> None:
+    """Of a test set that is sorted by class, the first images would be of one class."""
+    file = study(tmp_path, {**SHIFTED, "count": 30})
+    arrays = dict(np.load(tmp_path / "blobs.npz"))
+    order = np.argsort(arrays["test_labels"], kind="stable")
+    arrays |= {name: arrays[name][order] for name in ("test_images", "test_labels")}
+    np.savez(tmp_path / "blobs.npz", **arrays)
+    base = from_spec(StudySpec.read(file)).trials[0].outliers["shifted"].cell.base.preview()  # type: ignore[attr-defined]
+    assert len(base) == 30
+    assert np.bincount(base.labels).min() > 5
+    assert (np.diff(base.index) > 0).all(), "in their order"
+
+
 def test_networks_are_trained_once_for_all_that_need_them(ran: Run) -> None:
     cells = closure([source.cell for source in map(ran.source, ("near_ood", "shifted"))])
     labels = [cell.label for cell in cells if cell.title.startswith("train ")]  # type: ignore[attr-defined]
@@ -262,6 +275,27 @@ def test_generator_of_a_file(tmp_path: Path, ran: Run) -> None:
     assert torch.equal(
         source.open(store).batch(np.arange(70)), ran.source("generated").open(ran.store).batch(np.arange(70))
     )
+
+
+def test_truncation_changes_samples_and_not_the_training(tmp_path: Path) -> None:
+    style = {"name": "stylegan2", "width": 4, "style": 4, "dim": 4, "train": {"steps": 2, "batch": 32}}
+    settings: dict[str, dict[str, Any]] = {"whole": {}, "same": {"truncation": 1.0}, "half": {"truncation": 0.5}}
+    sets = [
+        {"name": "generated", "label": label, "generator": {**style, **own}, "count": 8}
+        for label, own in settings.items()
+    ]
+    outliers = from_spec(StudySpec.read(study(tmp_path, *sets))).trials[0].outliers
+    cells: dict[str, Any] = {label: outliers[label].cell for label in settings}  # type: ignore[attr-defined]
+    assert len({cell.generator.cell.id for cell in cells.values()}) == 1, "one training"
+    assert cells["whole"].id == cells["same"].id != cells["half"].id
+    assert cells["half"].generator.cell.untrained().truncation == 1, "FIDs of the training are those of whole samples"
+    store = Store(tmp_path / "store").open()
+    assert not run(list(cells.values()), store).failed
+    built = cells["half"].generator.build(store)
+    assert built.truncation == 0.5
+    expected = built.sample(8, seed_of(0, "sample", 0)).mul(255).round().div(255)
+    torch.testing.assert_close(outliers["half"].open(store).batch(np.arange(8)), expected)
+    assert not torch.equal(outliers["whole"].open(store).batch(np.arange(8)), expected)
 
 
 def test_conditional_generator_gets_the_classes_of_its_images(tmp_path: Path) -> None:

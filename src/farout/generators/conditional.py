@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from farout.core import ImageSet
 from farout.generators.gan import Gan, GanTask
-from farout.training import Batch, Context
+from farout.training import Batch, Context, Player
 
 
 class ConditionalTask(GanTask):
@@ -20,6 +21,12 @@ class ConditionalTask(GanTask):
     """
 
     generator: ConditionalGan
+
+    def discriminator_player(self, name: str = "discriminator", **settings: Any) -> Player:
+        """Return a player that trains the discriminator, at its own learning rate. settings: fields of `Player`."""
+        lr = self.generator.discriminator_lr
+        changes = {**settings.pop("changes", {}), **({} if lr is None else {"lr": lr})}
+        return Player(name, ("discriminator",), changes=changes, lr_factor=self.generator.lr_ratio, **settings)
 
     def inputs(self, count: int, context: Context) -> tuple[Tensor, Tensor | None]:
         """Return random latents and labels on the device."""
@@ -43,6 +50,13 @@ class ConditionalGan(Gan):
 
     classes: int = 0
     """Number of classes of the training images; 0 for a model that is not conditional."""
+    discriminator_lr: float | None = None
+    """Learning rate of the discriminator; None: that of the recipe, which is the generator's, times `lr_ratio`."""
+
+    @property
+    def lr_ratio(self) -> float:
+        """Learning rate of the discriminator as a multiple of the generator's, in the public settings."""
+        return 1.0
 
     def random_labels(self, count: int, generator: torch.Generator) -> Tensor | None:
         """Return uniform labels [count]; None if it is not conditional."""

@@ -133,8 +133,12 @@ class Generator(Sampler):
         files.save(Path(path), self.state_dict(), files.Header(self.name, self.version, self.params))
 
     def load(self, path: str | Path) -> Self:
-        """Read weights that `save` wrote; raise if they are those of another generator or of other settings."""
-        files.check(Path(path), files.Header(self.name, self.version, self.params))
+        """Read weights that `save` wrote; raise if they are those of another generator or of other settings.
+
+        Settings of sampling alone, such as StyleGAN2's truncation, may differ.
+        """
+        params = {name: value for name, value in self.params.items() if name not in self.sampling}
+        files.check(Path(path), files.Header(self.name, self.version, params))
         self.load_state_dict(files.tensors(Path(path)))
         self.history = None
         return self

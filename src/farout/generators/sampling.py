@@ -34,6 +34,8 @@ class Sampler(Component, ABC):
     """Number of classes that images are generated for; 0 if it is not conditional."""
     translates: ClassVar[bool] = False
     """True if it changes images instead of generating new ones."""
+    sampling: ClassVar[tuple[str, ...]] = ()
+    """Names of parameters that change samples and not the training: the same weights serve all their values."""
 
     def latents(self, count: int, generator: torch.Generator) -> Tensor:
         """Return random latents [count, dim]."""

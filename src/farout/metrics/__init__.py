@@ -18,7 +18,7 @@ from farout.metrics.detection import (
 )
 from farout.metrics.frechet import Moments, fid, fid_interval, frechet_distance
 from farout.metrics.information import mutual_information
-from farout.metrics.intervals import Comparison, Interval, auroc_interval, paired_test
+from farout.metrics.intervals import Comparison, Interval, auroc_interval, mean_interval, paired_test
 from farout.metrics.manifold import PRDC, prdc
 from farout.metrics.setups import generalizability, setup_auroc
 from farout.metrics.similarity import lpips, ssim
@@ -46,6 +46,7 @@ __all__ = [
     "generalizability",
     "generalizability_score",
     "lpips",
+    "mean_interval",
     "min_rank",
     "mutual_information",
     "overlap",

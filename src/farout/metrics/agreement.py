@@ -13,6 +13,9 @@ from farout.metrics.intervals import Interval
 
 FEWEST = 3
 """Smallest number of items whose order can agree or not."""
+FEWEST_RESAMPLED = 8
+"""Smallest number of items with an interval: of 3 normal pairs, 95 % bootstrap intervals hold the truth half the time
+and are often a single point; from 8 on more than 90 % of the time."""
 
 
 class Agreement(NamedTuple):
@@ -31,15 +34,16 @@ def rank_agreement(
     """Return Kendall's tau-b and Spearman's rho of two lists of values, with percentile intervals over the items.
 
     Items are resampled together. A resample in which all values of a list are equal has no order and is left out; if
-    a list itself has none, the values are NaN. Of few items the interval is a rough guide: that of a perfect agreement
-    is [1, 1], however few there are, so see `p_value` too.
+    a list itself has none, the values are NaN. Bounds are NaN where the bootstrap says nothing: with fewer than 8
+    items, and for the same or the reverse order, which all resamples share; `p_value` is exact there without ties.
     """
     x, y = as_scores(a, "first"), as_scores(b, "second")
     if x.size != y.size or x.size < FEWEST:
         raise ValueError(f"got {x.size} and {y.size} values, expected as many of both, at least {FEWEST}")
     tail = (1 - as_fraction(level, "level")) / 2
     rng = np.random.default_rng(seed)
-    drawn = [_correlations(x[rows], y[rows]) for rows in rng.integers(x.size, size=(resamples, x.size))]
+    samples = rng.integers(x.size, size=(resamples, x.size)) if x.size >= FEWEST_RESAMPLED else ()
+    drawn = [_correlations(x[rows], y[rows]) for rows in samples]
     known = [pair for pair in drawn if not np.isnan(pair).any()]
     kendall, spearman = (
         _interval(value, [pair[place] for pair in known], tail) for place, value in enumerate(_correlations(x, y))
@@ -60,7 +64,7 @@ def _cosine(a: FloatArray, b: FloatArray) -> float:
 
 
 def _interval(value: float, drawn: list[float], tail: float) -> Interval:
-    if np.isnan(value) or not drawn:
+    if np.isnan(value) or not drawn or np.ptp(drawn) < 1e-9:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(value, min(value, float(low)), max(value, float(high)))

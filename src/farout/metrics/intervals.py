@@ -1,11 +1,11 @@
-"""Confidence intervals of the AUROC and the paired comparison of two detectors, after DeLong et al. 1988."""
+"""Confidence intervals: of means, of the AUROC, and of the difference of two detectors (DeLong et al. 1988)."""
 
 from math import erfc, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, expit, logit, ndtri
+from scipy.special import betaincinv, expit, logit, ndtri, stdtrit
 
 from farout.metrics.counts import FloatArray, IntArray, as_fraction, as_scores
 
@@ -25,6 +25,19 @@ class Comparison(NamedTuple):
     low: float
     high: float
     p_value: float
+
+
+def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the mean of values, such as the SSIM or LPIPS of images, with its interval by Student's t.
+
+    A single value has no bounds (NaN).
+    """
+    x, tail = as_scores(values, "mean"), (1 - as_fraction(level, "level")) / 2
+    mean = float(x.mean())
+    if x.size == 1:
+        return Interval(mean, float("nan"), float("nan"))
+    reach = float(stdtrit(x.size - 1, 1 - tail)) * float(x.std(ddof=1)) / sqrt(x.size)
+    return Interval(mean, mean - reach, mean + reach)
 
 
 def auroc_interval(inliers: ArrayLike, outliers: ArrayLike, *, level: float = 0.95) -> Interval:

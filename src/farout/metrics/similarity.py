@@ -1,4 +1,4 @@
-"""Similarity of pairs of images: SSIM, and LPIPS of the package `lpips`."""
+"""Similarity of pairs of images: SSIM, and LPIPS of the package `lpips`; `mean_interval` gives means of both."""
 
 from __future__ import annotations
 

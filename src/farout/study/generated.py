@@ -18,7 +18,7 @@ from farout.study.generators import generator_from, recipe_cuts
 from farout.study.networks import network_from
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.generators import ObjectiveSource
-from farout.study.sources.images import FirstImages, ImageSource, NamedImages
+from farout.study.sources.images import ImageSource, NamedImages, subset
 from farout.study.sources.networks import JoinedNetworks, NetworkSource
 from farout.study.spec import (
     SPLIT,
@@ -113,8 +113,7 @@ def _shifted(spec: ShiftedSpec, inliers: Inliers, budget: Budget) -> GenerateCel
             f"makes {inliers.test.about.shape}, as the inliers have"
         )
     most = spec.count or (None if budget == "full" else LIMITS[budget].images)
-    images = images if most is None else FirstImages(images, most)
-    return TranslateCell(spec.title, generator, images, spec.seed)
+    return TranslateCell(spec.title, generator, subset(images, most), spec.seed)
 
 
 def _networks(spec: BarSpec, inliers: Inliers, budget: Budget) -> tuple[NetworkSource, NetworkSource]:

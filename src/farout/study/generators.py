@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from farout.generators import Generator
 from farout.study.budget import LIMITS
 from farout.study.cells.train_generator import TrainedGenerator, TrainGeneratorCell
 from farout.study.sources.generators import GeneratorSource, ObjectiveSource, StoredGenerator
@@ -27,7 +30,7 @@ def generator_from(
     with suggest_plugin():
         generator = spec.untrained(shape)
     if generator.classes and "classes" not in spec.params and train is not None:
-        spec = spec.with_classes(len(train.about.classes) if train.about.labeled else 0)
+        spec = spec.with_params({"classes": len(train.about.classes) if train.about.labeled else 0})
     if spec.weights:
         stored = StoredGenerator(spec, spec.label or label, shape)
         stored.identity()  # reads the weights, so that a wrong file is found before any work
@@ -37,9 +40,14 @@ def generator_from(
     if train.about.shape != shape:
         raise ValueError(f"{label}: the training images have the shape {train.about.shape}, expected {shape}")
     recipe = _within(generator.recipe(**{**spec.train, "seed": seed}), LIMITS[budget].epochs, train)
-    return TrainedGenerator(
-        TrainGeneratorCell(spec, spec.label or label, objective or ObjectiveSource(), recipe, train)
-    )
+    trained = spec.without(generator.sampling)
+    cell = TrainGeneratorCell(trained, spec.label or label, objective or ObjectiveSource(), recipe, train)
+    return TrainedGenerator(cell, _sampling(generator, trained.untrained(shape)))
+
+
+def _sampling(generator: Generator, default: Generator) -> dict[str, Any]:
+    """Return the parameters of sampling that differ from the defaults."""
+    return {name: value for name in generator.sampling if (value := generator.params[name]) != default.params[name]}
 
 
 def _within(recipe: Recipe, epochs: int | None, images: ImageSource) -> Recipe:

@@ -17,7 +17,7 @@ from farout.study.cells.near_ood import NearCell
 from farout.study.cells.train_generator import TrainedGenerator
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.generators import ObjectiveSource
-from farout.study.sources.images import FirstImages, ImageSource, NamedImages, subset
+from farout.study.sources.images import ImageSource, NamedImages, subset
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import DataSpec
 
@@ -67,7 +67,7 @@ class QualityPlan:
         count = min(MOST, self.generated.about.total, self.train.about.total)
         noise = DataSpec(name="noise", options={"side": side, "channels": channels, "n": count})
         sets = {"generated": self.generated, PLAIN: self.plain}
-        sources: dict[str, ImageSource] = {name: FirstImages(source, count) for name, source in sets.items()}
+        sources: dict[str, ImageSource] = {name: subset(source, count) for name, source in sets.items()}
         sources |= {NOISE: NamedImages(noise), TRAINING: subset(self.train, count)}
         return {name: FeaturesCell(self.network, source) for name, source in sources.items()}
 
@@ -86,7 +86,9 @@ def plan_quality(images: GeneratedImages, inliers: Inliers) -> QualityPlan | Non
     if network is None or inliers.train is None:
         return None
     cell = replace(trained[0].cell, label=f"{images.cell.label}, plain", objective=ObjectiveSource())
-    return QualityPlan(network, images, GeneratedImages(_plain(images.cell, TrainedGenerator(cell))), inliers.train)
+    return QualityPlan(
+        network, images, GeneratedImages(_plain(images.cell, replace(trained[0], cell=cell))), inliers.train
+    )
 
 
 def _plain(cell: GenerateCell, generator: TrainedGenerator) -> GenerateCell:

@@ -203,4 +203,7 @@ def identity_of(task: Task) -> Json:
 
 
 def _player(player: Player) -> Json:
-    return {**player._asdict(), "changes": dict(player.changes)}
+    known = {**player._asdict(), "changes": dict(player.changes)}
+    if player.lr_factor == 1:
+        del known["lr_factor"]  # checkpoints of players at the recipe's own rate stay valid
+    return known

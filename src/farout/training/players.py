@@ -46,7 +46,8 @@ class ActivePlayer:
     def __init__(
         self, player: Player, recipe: Recipe, task: Task, device: torch.device, others: Sequence[ActivePlayer]
     ):
-        self.player, self.recipe = player, recipe.changed(**player.changes)
+        self.player = player
+        self.recipe = recipe.changed(**{"lr": recipe.lr * player.lr_factor, **player.changes})
         self.parameters = _parameters(player, task)
         self.owner: ActivePlayer | None = _owner(player, others, self.parameters)
         self.optimizer: torch.optim.Optimizer

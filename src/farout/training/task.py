@@ -50,6 +50,8 @@ class Player(NamedTuple):
     """Settings of the recipe that differ for this player: {"lr": 4e-4, "betas": (0.0, 0.999)}."""
     shares: str = ""
     """Name of an earlier player whose optimizer it uses."""
+    lr_factor: float = 1.0
+    """Multiple of the recipe's learning rate."""
 
 
 class Stream(NamedTuple):

@@ -210,6 +210,18 @@ def test_sets_that_the_study_lists_are_used() -> None:
     assert scored == {"", "mine", "noise"}  # shifted images are inliers
 
 
+def test_plain_samples_are_no_conventional_set() -> None:
+    samples = {"name": "generated", "generator": NEAR["generator"], "count": 48, "label": "gan"}
+    entries = plan(study(outliers=[{"name": "noise", "limit": 48}, samples], shifted=False, exposure=True))
+    made = {(entry.tags["set"], entry.tags["kind"]) for entry in entries if entry.tags.get("role") == "set"}
+    assert made == {("near_ood", "near"), ("gan", "plain generator")}
+    assert {entry.tags["outliers"] for entry in entries if "role" not in entry.tags} == {"", "near_ood", "noise", "gan"}
+    compared = {entry.tags["of"]: entry.tags["kind"] for entry in entries if entry.tags.get("role") == "features"}
+    assert (compared["gan"], compared["noise"]) == ("plain generator", "conventional")
+    exposed = {entry.tags["outliers"] for entry in entries if entry.tags.get("role") == "exposed"}
+    assert exposed == {"", "near_ood", "noise", "gan"}
+
+
 def test_the_sanity_ensemble_is_trained_with_other_seeds() -> None:
     entries = plan(study())
     checking = next(entry.cell for entry in entries if entry.tags.get("role") == "sanity")
@@ -223,6 +235,30 @@ def test_the_sanity_ensemble_is_trained_with_other_seeds() -> None:
     checking = next(entry.cell for entry in named if entry.tags.get("role") == "sanity")
     assert [cell.seed for cell in checking.network.requires][1] == 9
     assert "sanity" not in roles(plan(study(sanity=False)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "lenet"),  # of the losses of near_ood
+        ({"near": False, "sanity": {"ensemble": ["lenet", {"name": "vgg11", "width": 4}], "train": RECIPE}}, "vgg11"),
+        ({"near": False}, "lenet"),  # that of the study
+    ],
+)
+def test_distances_of_a_shifted_set_whose_generator_is_a_file(
+    tmp_path: Path, settings: dict[str, Any], expected: str
+) -> None:
+    generator = farout.generators.create("pix2pix", side=32, width=4)
+    generator.module = generator.build()
+    generator.save(tmp_path / "pix2pix.safetensors")
+    made = {"generator": str(tmp_path / "pix2pix.safetensors"), "count": 48}
+    entries = [one for one in plan(study(**{"shifted": made, **settings})) if one.tags.get("set") == "shifted"]
+    features = {one.tags["of"]: one.cell for one in entries if one.tags["role"] == "features"}
+    corrupted = {"contrast", "brightness"}
+    assert set(features) == {"shifted", "test", "uniform noise", "training"} | corrupted, "no plain generator"
+    perceptual = {one.tags["of"]: one.cell for one in entries if one.tags["role"] == "perceptual"}
+    assert set(perceptual) == {"shifted"} | corrupted
+    assert {cell.network.label for cell in (*features.values(), *perceptual.values())} == {expected}
 
 
 def test_budgets_leave_out_generators_and_say_so() -> None:

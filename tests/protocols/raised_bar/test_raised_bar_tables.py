@@ -81,7 +81,23 @@ def test_networks_in_the_same_order_agree(tmp_path: Path) -> None:
     line = frames(run)["ranks"].iloc[0]
     assert line[["set", "compared_with", "measure", "n"]].tolist() == ["near_ood", "svhn", "auroc", 4]
     assert (line["kendall"], line["spearman"]) == (1, 1)
+    assert line[["kendall_low", "kendall_high", "spearman_low", "spearman_high"]].isna().all()  # four items are too few
     assert line["p_value"] == pytest.approx(2 / 24)
+
+
+def test_plain_samples_enter_no_rank(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("near_ood", "near").generated("gan", "plain generator")
+    quality(run, "near_ood", own=3.0)
+    for network, near, far in (("a", 0.3, 0.7), ("b", 0.4, 0.8), ("c", 0.6, 0.9)):
+        against(run, (network, "0", "msp"), near, far)
+        run.scored((network, "0", "msp"), "gan", np.full(5, 10 * near - 0.5))
+    found = frames(run)
+    assert set(found["ranks"]["compared_with"]) == {"svhn"}
+    kinds = dict(zip(found["details"]["outliers"], found["details"]["kind"], strict=True))
+    assert kinds == {"near_ood": "generated", "gan": "plain generator", "svhn": "conventional"}
+    assert found["sets"]["set"].tolist() == ["near_ood"]
+    caption = next(table.caption for table in summary(run).tables if table.name == "raised_bar_auroc")
+    assert "alone: near_ood; plain samples of a generator: gan; the others are conventional" in caption
 
 
 def test_undertrained_sets_are_labeled_and_enter_no_rank(tmp_path: Path) -> None:
@@ -105,6 +121,20 @@ def test_quality_is_the_share_of_the_fid_of_noise(tmp_path: Path, own: float, ex
     assert line[["mi_low", "mi_high", "share_kept", "features", "n"]].tolist() == [0.1, 0.5, 0.25, "vgg", 2]
 
 
+def test_quality_needs_no_plain_generator(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("shifted", "shifted")
+    unit = np.array([[-1.0], [1.0]])
+    for name, kind, mean in (
+        ("shifted", "shifted", 8.0),
+        ("uniform noise", "noise", 10.0),
+        ("training", "training", 0),
+    ):
+        run.features("shifted", name, kind, unit + mean)
+    line = frames(run)["sets"].iloc[0]
+    assert line[["quality", "fid", "fid_uniform_noise"]].tolist() == ["undertrained", pytest.approx(64), 100]
+    assert np.isnan(line["fid_plain_generator"])
+
+
 def test_fids_are_those_of_the_features(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     run = Written(tmp_path).generated("near_ood", "near")
@@ -126,6 +156,18 @@ def test_fids_are_those_of_the_features(tmp_path: Path) -> None:
     assert bars.chance is None
     assert "vgg" in bars.caption
     assert "50 images" in bars.caption
+
+
+def test_mean_perceptual_distances_have_intervals(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("shifted", "shifted")
+    columns = {name: np.arange(1.0, 5.0) for name in ("distance_at_equal_l2", "distance", "l2")}
+    facts = {"network": "LPIPS (VGG-16)", "form": "lpips", "l2": 1.0, "images": 4}
+    run.row("perceptual", columns, facts, set="shifted", of="fog", kind="corruption")
+    line = frames(run)["perceptual"].iloc[0]
+    reach = 3.18245 * 1.290994 / 2  # quantile of t with 3 degrees of freedom, standard deviation, √4
+    for name in columns:
+        found = line[[name, f"{name}_low", f"{name}_high"]].tolist()
+        assert found == pytest.approx([2.5, 2.5 - reach, 2.5 + reach], abs=1e-4)
 
 
 def test_ece_of_shifted_images_beside_mean_and_maximum_over_corruptions(tmp_path: Path) -> None:

@@ -27,12 +27,9 @@ class BigGANTask(ConditionalTask):
 
     def players(self, stage: str) -> tuple[Player, ...]:
         """Return the discriminator, then the generator."""
-        steps, lr = self.generator.discriminator_steps, self.generator.discriminator_lr
+        steps = self.generator.discriminator_steps
         assert steps is not None
-        return (
-            Player("discriminator", ("discriminator",), steps=steps, changes={"lr": lr}),
-            Player("generator", ("generator",)),
-        )
+        return self.discriminator_player(steps=steps), Player("generator", ("generator",))
 
     def discriminator_loss(self, batch: Batch, context: Context) -> Tensor:
         """Return the adversarial loss; real and generated images pass together: one power iteration per step."""
@@ -107,8 +104,6 @@ class BigGAN(ConditionalGan):
     """Resolution with self-attention in both networks; 0 for none. 0 up to 32 px, 64 above."""
     discriminator_steps: int | None = None
     """Steps of the discriminator per step of the generator: 4 up to 32 px, 1 above."""
-    discriminator_lr: float | None = None
-    """Learning rate of the discriminator; that of the recipe is the generator's. 2e-4 up to 32 px, 4e-4 above."""
     orthogonal: float = 0.0
     """Strength of the orthogonal penalty of the generator; 5e-5 gives the gradient of the authors' code with 1e-4."""
 
@@ -119,7 +114,7 @@ class BigGAN(ConditionalGan):
         small, slots = self.small, len(GENERATOR[self.module_side])
         chosen = {
             "width": 64 if small else 96, "shared": 0 if small else 128, "attention": 0 if small else 64,
-            "discriminator_steps": 4 if small else 1, "discriminator_lr": 2e-4 if small else 4e-4,
+            "discriminator_steps": 4 if small else 1,
         }  # fmt: skip
         for field, value in chosen.items():
             if getattr(self, field) is None:
@@ -130,6 +125,11 @@ class BigGAN(ConditionalGan):
     def small(self) -> bool:
         """True if the settings are those of the CIFAR script."""
         return self.module_side <= 32
+
+    @property
+    def lr_ratio(self) -> float:
+        """1 up to 32 px (2e-4 both), 4 above (4e-4 and 1e-4)."""
+        return 1.0 if self.small else 4.0
 
     def recipe(self, **changes: Any) -> Recipe:
         settings: dict[str, Any] = {"betas": (0.0, 0.999), "ema": 0.9999, "ema_buffers": "average"}

@@ -40,13 +40,12 @@ class StyleGAN2Task(ConditionalTask):
 
     def players(self, stage: str) -> tuple[Player, ...]:
         """Return the generator with its path-length penalty, then the discriminator with R1."""
-        ratio = R1_EVERY / (R1_EVERY + 1)
-        changes = {"lr": self.generator.discriminator_lr, "betas": (0.0, BETA**ratio)}
+        changes = {"betas": (0.0, BETA ** (R1_EVERY / (R1_EVERY + 1)))}
         players = (
             Player("generator", ("generator",)),
             Player("path_length", ("generator",), every=PATH_EVERY, shares="generator"),
-            Player("discriminator", ("discriminator",), changes=changes),
-            Player("r1", ("discriminator",), every=R1_EVERY, changes=changes, shares="discriminator"),
+            self.discriminator_player(changes=changes),
+            self.discriminator_player("r1", every=R1_EVERY, changes=changes, shares="discriminator"),
         )
         weights = {"path_length": self.generator.path_length, "r1": self.generator.r1}
         return tuple(player for player in players if weights.get(player.name, 1.0))
@@ -109,6 +108,7 @@ class StyleGAN2(ConditionalGan):
 
     name = "stylegan2"
     task_type = StyleGAN2Task
+    sampling = ("truncation", "truncated")
     settings: ClassVar[Mapping[str, Any]] = {}
     dim: int = 64
     """Coordinates of the latent; 64 in "Evaluation via Generation"."""
@@ -127,8 +127,6 @@ class StyleGAN2(ConditionalGan):
     """Residual blocks in the discriminator; above 32 px."""
     group: int | None = None
     """Images in a group of the minibatch standard deviation. 32 up to 32 px, 8 above."""
-    discriminator_lr: float = LR * R1_EVERY / (R1_EVERY + 1)
-    """Learning rate of the discriminator; that of the recipe is the generator's."""
     truncation: float = 1.0
     """Factor ψ of the distance of styles to their mean in samples; 1 for none."""
     truncated: int | None = None
@@ -139,6 +137,11 @@ class StyleGAN2(ConditionalGan):
         for field, value in (SMALL if self.module_side <= 32 else LARGE).items():
             if getattr(self, field) is None:
                 setattr(self, field, value)
+
+    @property
+    def lr_ratio(self) -> float:
+        """Ratio of the corrections for lazy penalties: 20/17."""
+        return (LR * R1_EVERY / (R1_EVERY + 1)) / (LR * (PATH_EVERY / (PATH_EVERY + 1)))
 
     def recipe(self, **changes: Any) -> Recipe:
         small = self.module_side <= 32

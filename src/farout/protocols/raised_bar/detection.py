@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from farout import metrics
-from farout.protocols.raised_bar.entries import NEAR
+from farout.protocols.raised_bar.entries import CONVENTIONAL, NEAR, PLAIN
 from farout.protocols.raised_bar.results import UNDERTRAINED, BarResults
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.pairs import OWN, Pair, pairs, span
@@ -18,7 +18,7 @@ from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Column, Line, Ta
 
 RESAMPLES = 1000
 """Bootstrap resamples per interval."""
-GENERATED, CONVENTIONAL = "generated", "conventional"
+GENERATED = "generated"
 KIND = Column("kind", LABEL)
 AUPR_OUT, AUPR_IN = (Column(f"aupr_{side}", INTERVAL, better="higher") for side in ("out", "in"))
 AREAS = {AUPR_OUT: partial(metrics.aupr, positive="outlier"), AUPR_IN: partial(metrics.aupr, positive="inlier")}
@@ -43,18 +43,19 @@ MEASURES = (
 def detection_lines(bar: BarResults) -> list[Line]:
     """Return a line of all measures per detector, seed and outlier set; the generated sets come first."""
     near = {label: place for place, label in enumerate(bar.labels(NEAR))}
+    kinds = dict.fromkeys(bar.labels(PLAIN), PLAIN) | dict.fromkeys(near, GENERATED)
     found = sorted(pairs(bar.results, bar.protocol), key=lambda pair: near.get(pair.outliers, len(near)))
-    return [_line(bar, pair, pair.outliers in near) for pair in found]
+    return [_line(bar, pair, kinds.get(pair.outliers, CONVENTIONAL)) for pair in found]
 
 
-def _line(bar: BarResults, pair: Pair, generated: bool) -> Line:
+def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
     inliers, outliers = bar.results.scores(pair.inlier_row), bar.results.scores(pair.outlier_row)
     return {
         NETWORK: pair.network or OWN,
         SEED: pair.seed,
         DETECTOR: pair.detector,
-        OUTLIERS: bar.title(pair.outliers) if generated else pair.outliers,
-        KIND: GENERATED if generated else CONVENTIONAL,
+        OUTLIERS: bar.title(pair.outliers) if kind == GENERATED else pair.outliers,
+        KIND: kind,
         N_INLIERS: len(inliers),
         N_OUTLIERS: len(outliers),
         AUROC: metrics.auroc_interval(inliers, outliers),
@@ -79,10 +80,10 @@ def _overview(lines: Sequence[Line], measure: Measure) -> Table:
         for (network, detector), sets in by_subject.items()
     ]
     frame = frame_of(lines)
-    generated = list(dict.fromkeys(frame[frame["kind"] == GENERATED]["outliers"]))
+    generated, plain = (list(dict.fromkeys(frame[frame["kind"] == kind]["outliers"])) for kind in (GENERATED, PLAIN))
     caption = (
         f"{measure.title} of {span(frame['n_inliers'])} inliers against {span(frame['n_outliers'])} outliers of each "
-        f"set, a column per set. {_which(generated)} Higher is better: 1 is ideal, {measure.chance}."
+        f"set, a column per set. {_which(generated, plain)} Higher is better: 1 is ideal, {measure.chance}."
     )
     spread = f" Mean over {seeds} seeds, and beside it the standard deviation." if seeds > 1 else ""
     caption += spread or f" In brackets the 95 % interval ({measure.interval})."
@@ -105,11 +106,12 @@ def _cells(sets: dict[str, list[Any]], names: Sequence[str], seeds: int) -> dict
     return cells
 
 
-def _which(generated: Sequence[str]) -> str:
-    """Return the sentence that names the generated sets."""
+def _which(generated: Sequence[str], plain: Sequence[str]) -> str:
+    """Return the sentence that names the generated sets, and those of plain samples."""
+    samples = f" plain samples of a generator: {', '.join(plain)};" if plain else ""
     if not generated:
-        return "All sets are conventional ones; the scores of generated images are missing."
-    words = f"Generated from the inliers alone: {', '.join(generated)}; the others are conventional sets."
+        return f"The scores of generated sets are missing;{samples} the others are conventional sets."
+    words = f"Generated from the inliers alone: {', '.join(generated)};{samples} the others are conventional sets."
     if any(name.endswith(UNDERTRAINED) for name in generated):
         words += " undertrained: the generated images are nearer to uniform noise than to training images (FID)."
     return words
@@ -119,9 +121,9 @@ def details(lines: Sequence[Line]) -> Table:
     """Return the table of all measures by seed."""
     caption = (
         "Detection measures of every detector, seed and outlier set, all from 0 to 1, higher is better; in brackets "
-        "the 95 % interval (auroc: DeLong; others: bootstrap). kind: generated from the inliers alone, or a "
-        "conventional set. aupr_out and aupr_in: area under the precision-recall curve with outliers, or inliers, as "
-        "the positive class; they depend on the numbers of both."
+        "the 95 % interval (auroc: DeLong; others: bootstrap). kind: generated from the inliers alone, plain samples "
+        "of a generator, or a conventional set. aupr_out and aupr_in: area under the precision-recall curve with "
+        "outliers, or inliers, as the positive class; they depend on the numbers of both."
     )
     return Table("raised_bar_details", "All detection measures by seed and outlier set", caption, list(lines))
 

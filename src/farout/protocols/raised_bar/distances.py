@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from farout.metrics import Interval
+from farout.metrics import Interval, mean_interval
 from farout.protocols.raised_bar.entries import NEAR, NOISE, PLAIN, SHIFTED
 from farout.protocols.raised_bar.results import BarResults, Distance
 from farout.protocols.shared.columns import IMAGES
@@ -42,8 +41,9 @@ def sets_table(bar: BarResults) -> list[Table]:
         "in nats that a Near-OoD image must have; share_kept: the fraction of all samples that have it. fid: FID to "
         "the training images on the features of the network named, of n images each, lower is nearer; in brackets its "
         "95 % interval (for sets of this size). fid_plain_generator: of the same generator trained without the losses "
-        f"of the raised bar; fid_uniform_noise: of noise. quality: undertrained if fid is more than {UNDERTRAINED:g} "
-        "of that of noise; such a set enters no rank."
+        "of the raised bar; none of a generator from a file, which the study does not train. fid_uniform_noise: of "
+        f"noise. quality: undertrained if fid is more than {UNDERTRAINED:g} of that of noise; such a set enters no "
+        "rank."
     )
     return [Table("raised_bar_sets", "Generated sets", caption, lines)]
 
@@ -103,7 +103,7 @@ def _fid_bars(number: int, title: str, found: Sequence[Distance]) -> Bars:
 
 
 class Perceived(NamedTuple):
-    """Perceptual distance of changed images to their originals: means over images, with normal intervals."""
+    """Perceptual distance of changed images to their originals: means over images, with their intervals."""
 
     set: str
     of: str
@@ -126,7 +126,7 @@ def perceived(bar: BarResults) -> list[Perceived]:
 def _perceived(bar: BarResults, row: Row) -> Perceived:
     facts, tags = bar.store.facts(row.cell), row.tags
     of = bar.title(tags["of"]) if tags["kind"] == SHIFTED else tags["of"]
-    means = (_mean(bar.store.column(row.cell, name)) for name in (AT_EQUAL_L2, DISTANCE, L2))
+    means = (mean_interval(bar.store.column(row.cell, name)) for name in (AT_EQUAL_L2, DISTANCE, L2))
     return Perceived(
         bar.title(tags["set"]),
         of,
@@ -137,12 +137,6 @@ def _perceived(bar: BarResults, row: Row) -> Perceived:
         facts["images"],
         *means,
     )
-
-
-def _mean(values: Any) -> Interval:
-    mean, n = float(np.mean(values)), len(values)
-    reach = 1.96 * float(np.std(values, ddof=1)) / np.sqrt(n) if n > 1 else float("nan")
-    return Interval(mean, mean - reach, mean + reach)
 
 
 def perceptual_table(found: Sequence[Perceived]) -> list[Table]:
@@ -164,10 +158,10 @@ def perceptual_table(found: Sequence[Perceived]) -> list[Table]:
         return []
     caption = (
         f"Mean perceptual distance of changed images to their originals, {_form(found[0])}, the farthest first; in "
-        "brackets 95 % intervals (normal). distance_at_equal_l2: every change is first scaled to the same L2 distance, "
-        f"{found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size so that "
-        "the root mean square per value is the same; values are not clipped. distance, l2: both distances before "
-        "scaling. A change that is large at equal L2 is one that networks see, and not just noise."
+        "brackets 95 % intervals (Student's t). distance_at_equal_l2: every change is first scaled to the same L2 "
+        f"distance, {found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size "
+        "so that the root mean square per value is the same; values are not clipped. distance, l2: both distances "
+        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise."
     )
     return [Table("raised_bar_perceptual", "Perceptual distance to the originals", caption, lines)]
 

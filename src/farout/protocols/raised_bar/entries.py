@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from farout.detectors.posthoc.msp import MSP
+from farout.generators.perceptual import Form
 from farout.protocols.raised_bar.exposure import exposure_entries
-from farout.protocols.raised_bar.sets import BarSets, ensemble_of, features_of, plain_of
+from farout.protocols.raised_bar.sets import BarSets, ensemble_of, features_of, members_of, plain_of
 from farout.protocols.shared.budgets import IMAGES
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.pairs import scored
@@ -52,12 +53,14 @@ class TrialPlan:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the scores of outliers, then the cells of every generated set, of calibration and of exposure."""
-        outliers = {**self.sets.near, **self.sets.conventional}
+        outliers = {**self.sets.near, **self.sets.compared}
         yield from scored(self.protocol.name, self.trial, outliers, self.images, self.protocol.detectors)
         for label, images in self.sets.near.items():
             yield from self._near(label, images)
         for label, images in self.sets.shifted.items():
             yield from self._shifted(label, images)
+        for label, images in self.sets.plain.items():
+            yield self._entry(images.cell, role="set", set=label, kind=PLAIN)
         for label, network in classifiers(self.subjects).items():
             yield from self._calibration(label, network)
         if self.protocol.exposure:
@@ -75,7 +78,10 @@ class TrialPlan:
             yield from self._sanity(self.sets.sanity, label, NEAR, known)
             if ensemble := ensemble_of(images):
                 yield self._entry(PredictCell(ensemble, known), role="reference", set=label, kind=NEAR)
-        others = {name: (CONVENTIONAL, source) for name, source in self.sets.conventional.items()}
+        others = {
+            name: (PLAIN if name in self.sets.plain else CONVENTIONAL, source)
+            for name, source in self.sets.compared.items()
+        }
         yield from self._features(label, images, NEAR, others)
 
     def _information(self, images: GeneratedImages) -> InformationCell | None:
@@ -96,7 +102,7 @@ class TrialPlan:
             for shift in self.protocol.corruptions
         }
         yield from self._features(label, images, SHIFTED, others)
-        if known := features_of(images):
+        if known := self._known_features(images):
             network, form = known
             copies = {label: (SHIFTED, changed)} | self._corrupted(originals)
             for name, (kind, source) in copies.items():
@@ -114,11 +120,16 @@ class TrialPlan:
         self, label: str, images: GeneratedImages, kind: str, others: dict[str, tuple[str, ImageSource]]
     ) -> Iterator[Entry]:
         """Yield the features of a generated set and of all that its FID is compared with, of equally many images."""
-        known, plain = features_of(images), plain_of(images, self.trial)
+        known, plain = self._known_features(images), plain_of(images, self.trial)
         train = self.trial.inliers.train
-        if known is None or plain is None or train is None:
+        if known is None or train is None:
             return
-        compared = {label: (kind, images), TEST: (TEST, self.trial.inliers.test), PLAIN: (PLAIN, plain), **others}
+        compared: dict[str, tuple[str, ImageSource]] = {
+            label: (kind, images),
+            TEST: (TEST, self.trial.inliers.test),
+            **({PLAIN: (PLAIN, plain)} if plain else {}),
+            **others,
+        }
         sources = {name: (of, self.trial.stressed(source, None)) for name, (of, source) in compared.items()}
         count = min(MOST, train.about.total, *(source.about.total for _, source in sources.values()))
         channels, side, _ = images.about.shape
@@ -127,6 +138,14 @@ class TrialPlan:
         for name, (of, source) in sources.items():
             cell = FeaturesCell(known[0], subset(source, count))
             yield self._entry(cell, role="features", set=label, of=name, kind=of)
+
+    def _known_features(self, images: GeneratedImages) -> tuple[NetworkSource, Form] | None:
+        """Return the network and the form of distances: those of the set's losses or, of a generator from a file, of
+        another set's, else a network of the sanity ensemble or of the study; None if there is no network."""
+        trained = [features_of(one) for one in (images, *self.sets.near.values(), *self.sets.shifted.values())]
+        found = next((one for one in trained if one), None)
+        networks = [*members_of(self.sets.sanity), *classifiers(self.subjects).values()]
+        return found or next(((network, "unit") for network in networks if network.preview().block_names), None)
 
     # Calibration
 

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from farout import metrics
 from farout.metrics import Interval
@@ -77,16 +76,7 @@ def _means(lines: Sequence[Line]) -> dict[Column, Any]:
         mean: float(np.mean([one[column][0] for one in lines if column in one])) for column, mean in MEANS.items()
     }
     gains = [one[GAIN][0] for one in lines if GAIN in one]
-    return {**line, SEEDS: len(lines), **({MEAN_GAIN: mean_interval(gains)} if gains else {})}
-
-
-def mean_interval(values: Sequence[float]) -> Interval:
-    """Return the mean with its 95 % interval by Student's t; without bounds for a single value."""
-    mean, n = float(np.mean(values)), len(values)
-    if n == 1:
-        return Interval(mean, float("nan"), float("nan"))
-    reach = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(n))
-    return Interval(mean, mean - reach, mean + reach)
+    return {**line, SEEDS: len(lines), **({MEAN_GAIN: metrics.mean_interval(gains)} if gains else {})}
 
 
 def _key(row: Row) -> Key:

@@ -102,7 +102,7 @@ class RaisedBar(Protocol):
                 return "it has nothing to test: near and shifted are both false"
             if self.exposure:
                 exposed_networks(self.exposure, trial)
-                check_unseen(self.exposure, sets.conventional)
+                check_unseen(self.exposure, sets.compared)
         return None
 
     def _unsuited_shifts(self, trial: Trial) -> str | None:

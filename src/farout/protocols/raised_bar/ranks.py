@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from farout.metrics.agreement import FEWEST, rank_agreement
-from farout.protocols.raised_bar.detection import CONVENTIONAL, GENERATED, KIND
+from farout.metrics.agreement import FEWEST, FEWEST_RESAMPLED, rank_agreement
+from farout.protocols.raised_bar.detection import GENERATED, KIND
+from farout.protocols.raised_bar.entries import CONVENTIONAL
 from farout.protocols.raised_bar.results import UNDERTRAINED
 from farout.protocols.shared.columns import AUROC, DETECTOR, NETWORK, OUTLIERS
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Line, Table
@@ -33,10 +34,13 @@ def ranks(detection: Sequence[Line], calibration: Values, shifted: Sequence[str]
         "Agreement of the order of networks and detectors on a generated set with their order on another set: 1 is the "
         "same order, 0 is no relation, −1 is the reverse; a generated set that orders them as real ones do can stand "
         "for them. items: the things that are ordered, n of them, each by its mean over seeds. kendall: Kendall's "
-        "tau-b, spearman: Spearman's rho, in brackets 95 % intervals (bootstrap over the n items, which are too short "
-        "if n is small). p_value: of Kendall's tau, if the orders were unrelated. auroc: higher is better; ece: lower "
-        "is better, so that both orders are those of the networks' calibration. Undertrained sets, and "
-        "Shifted sets that have lost their labels (see the sanity check), are left out."
+        "tau-b, spearman: Spearman's rho, in brackets 95 % intervals (bootstrap over the n items); there is none for "
+        f"fewer than {FEWEST_RESAMPLED} items, nor for exactly the same or the reverse order: resamples of so few "
+        "items, or of a perfect order, repeat the value and say nothing about other items. p_value: of Kendall's tau, "
+        "if the orders were unrelated (exact for few items without ties); with 3 items it is never below 0.33. auroc: "
+        "higher is better; ece: lower is better, so that both orders are those of the networks' calibration. "
+        "Undertrained sets, Shifted sets that have lost their labels (see the sanity check), and plain samples of a "
+        "generator are left out."
     )
     return [Table("raised_bar_ranks", "Rank agreement of generated sets with others", caption, lines)]
 

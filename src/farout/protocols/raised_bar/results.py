@@ -83,12 +83,15 @@ class BarResults:
         return fid_interval(read_features(self.store, row.cell), real)
 
     def quality(self, label: str) -> Quality | None:
-        """Return the FID of a generated set beside those of a plain generator and of noise; None if one is missing."""
+        """Return the FID of a generated set beside that of noise; None if one is missing.
+
+        That of a plain generator is NaN if it is missing: the study trains none beside a generator from a file.
+        """
         found = {one.of: one for one in self.distances.get(label, [])}
-        if not {label, PLAIN, NOISE} <= found.keys():
+        if not {label, NOISE} <= found.keys():
             return None
-        values = (found[name].fid.value for name in (label, PLAIN, NOISE))
-        return Quality(found[label].network, found[label].images, *values)
+        own, plain, noise = (found[name].fid.value if name in found else float("nan") for name in (label, PLAIN, NOISE))
+        return Quality(found[label].network, found[label].images, own, plain, noise)
 
     def undertrained(self, label: str) -> bool:
         """Return True for a generated set that is nearer to noise than to images."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from farout.generators.perceptual import Form
 from farout.rng import seed_of
-from farout.study.cells.generate import TranslateCell
+from farout.study.cells.generate import SampleCell, TranslateCell
 from farout.study.cells.near_ood import NearCell
 from farout.study.cells.train import TrainedNetwork
 from farout.study.cells.train_generator import TrainedGenerator
@@ -32,12 +32,19 @@ class BarSets:
 
     near: dict[str, GeneratedImages]
     shifted: dict[str, GeneratedImages]
+    plain: dict[str, GeneratedImages]
+    """The study's sets of plain samples of a generator: neither hard by construction nor natural images."""
     conventional: dict[str, ImageSource]
     """The study's other outlier sets."""
     sanity: NetworkSource | None
     """Ensemble that the generators have not seen."""
     cuts: list[str] = field(default_factory=list)
     """Texts on what cannot be tested."""
+
+    @property
+    def compared(self) -> dict[str, ImageSource]:
+        """Outlier sets that Near-OoD sets are compared with: plain samples and conventional ones."""
+        return {**self.plain, **self.conventional}
 
     @classmethod
     def of(cls, protocol: RaisedBar, trial: Trial, budget: Budget) -> BarSets:
@@ -48,15 +55,16 @@ class BarSets:
             "near": {name: one for name, one in found.items() if isinstance(one.cell, NearCell)},
             "shifted": {name: one for name, one in found.items() if isinstance(one.cell, TranslateCell)},
         }
+        plain = {name: one for name, one in found.items() if isinstance(one.cell, SampleCell)}
         specs = {"near": protocol.near, "shifted": protocol.shifted}
         sets = {kind: _sets(spec, protocol.asked[kind], listed[kind], make) for kind, spec in specs.items()}
-        named = {name for one in listed.values() for name in one}
+        named = {name for one in (*listed.values(), plain) for name in one}
         others = {name: one for name, one in trial.outliers.items() if name not in named}
-        if taken := (sets["near"].keys() | sets["shifted"].keys()) & others.keys():
+        if taken := (sets["near"].keys() | sets["shifted"].keys()) & (others.keys() | plain.keys()):
             raise ValueError(f"two outlier sets are called {min(taken)!r}; give one a label: near: {{label: another}}")
         generated = [*sets["near"].values(), *sets["shifted"].values()]
         sanity, cuts = _sanity(protocol, trial, budget, generated) if protocol.check_sanity else (None, [])
-        return cls(sets["near"], sets["shifted"], others, sanity, cuts)
+        return cls(sets["near"], sets["shifted"], plain, others, sanity, cuts)
 
 
 def _sets(
@@ -78,6 +86,14 @@ def ensemble_of(images: GeneratedImages) -> JoinedNetworks | None:
     trained = [one for one in images.cell.generators if isinstance(one, TrainedGenerator)]
     found = trained[0].cell.objective.ensemble if trained else None
     return found if isinstance(found, JoinedNetworks) else None
+
+
+def members_of(network: NetworkSource | None) -> tuple[NetworkSource, ...]:
+    """Return the networks of an ensemble, those called VGG first; a single network as it is; none for None."""
+    if network is None:
+        return ()
+    members = network.members if isinstance(network, JoinedNetworks) else (network,)
+    return tuple(sorted(members, key=lambda one: "vgg" not in one.label.lower()))
 
 
 def features_of(images: GeneratedImages) -> tuple[NetworkSource, Form] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -78,8 +78,16 @@ class TrainedGenerator(Trained, GeneratorSource):  # type: ignore[override]
     """Generator whose weights a training cell has stored."""
 
     cell: TrainGeneratorCell
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of sampling that differ from those of the training, which has the defaults."""
+
+    def identity(self) -> Any:
+        return {**super().identity(), **({"sampling": dict(self.sampling)} if self.sampling else {})}
+
+    def preview(self) -> Generator:
+        return self.cell.spec.with_params(self.sampling).untrained(self.cell.train.about.shape)
 
     def build(self, store: Store) -> Generator:
-        generator = self.cell.untrained()
+        generator = self.preview()
         generator.load_state_dict(read_tensors(store.file(self.cell.id, WEIGHTS)))
         return generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,9 +34,14 @@ class GeneratorSpec(NamedSpec):
     """File with the weights; None if the study trains it."""
     train: dict[str, Any] = Field(default_factory=dict)
 
-    def with_classes(self, classes: int) -> GeneratorSpec:
-        """Return a conditional generator for so many classes; 0 for none."""
-        return self.model_copy(update={"params": {**self.params, "classes": classes}})
+    def with_params(self, params: Mapping[str, Any]) -> GeneratorSpec:
+        """Return the same generator with other values of some parameters."""
+        return self.model_copy(update={"params": {**self.params, **params}})
+
+    def without(self, names: Collection[str]) -> GeneratorSpec:
+        """Return the same generator with the default values of some parameters."""
+        kept = {name: value for name, value in self.params.items() if name not in names}
+        return self.model_copy(update={"params": kept})
 
     def untrained(self, shape: tuple[int, int, int]) -> Generator:
         """Return the generator for images of this shape, before training; see `farout.generators.create`."""
