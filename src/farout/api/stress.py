@@ -13,8 +13,9 @@ from farout.adapters.function import FUNCTIONS, Function
 from farout.api.run import Result, run
 from farout.core import Detector, NotFitted
 from farout.data.inputs import as_image_set, is_images
-from farout.detectors.fitted_state import fit
+from farout.detectors.fitted_state import fit, has_fit
 from farout.detectors.panel.panel import Member, Panel
+from farout.detectors.trained.detector import TrainedDetector
 from farout.progress import shown
 from farout.protocols import PROTOCOLS, check
 from farout.study.sources.images import ImageSource, LiveImages
@@ -42,8 +43,9 @@ def stress(
 
     detector: a `Detector`, a `Panel` (its members share the forward passes), or a function from images [B, C, H, W] in
         [0, 1] to scores, larger = more outlying.
-    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel is
-        not fitted again); or images, any input of `farout.data.as_image_set`: then the detector is not fitted.
+    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel or
+        trained detector is not fitted again); or images, any input of `farout.data.as_image_set`: then the detector
+        is not fitted.
     outliers: the same, or a list of several sets; by default the standard ones of the inliers, else built-in ones.
     protocols: names, or "all": those that are possible with these inliers and train no models of their own, so all but
         raised_bar. budget: "quick", "standard" or "full".
@@ -136,6 +138,8 @@ def _subjects(detector: Detector | Panel, inliers: Inliers) -> list[Subject]:
             )
         weights = detector.network.digest
         return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
-    if train is not None:
-        fit(detector, train, val=inliers.val and inliers.val.preview(), seed=0)
-    return [ImageSubject(detector.name, detector, fitted_before=inliers.train)]
+    label = detector.label if isinstance(detector, TrainedDetector) else detector.name
+    if train is None or not has_fit(detector):
+        return [ImageSubject(label, detector)]
+    fit(detector, train, val=inliers.val and inliers.val.preview(), seed=0)
+    return [ImageSubject(label, detector, fitted_before=inliers.train)]
