@@ -30,6 +30,7 @@ from farout.detectors.posthoc.temp_scaling import TempScaling
 from farout.detectors.posthoc.vim import ViM
 from farout.detectors.trained.ae import AE
 from farout.detectors.trained.detector import TrainedDetector
+from farout.detectors.trained.importing import import_weights
 from farout.training.files import header
 
 names = catalog.names
@@ -70,6 +71,7 @@ __all__ = [
     "TrainedDetector",
     "ViM",
     "create",
+    "import_weights",
     "load",
     "names",
     "names_of",
