@@ -53,7 +53,7 @@ def check(path: Path, kind: Kind, expected: Header) -> None:
              if found.params.get(key) != value]  # fmt: skip
     if other:
         raise ValueError(
-            f"{path} holds a {found.name} with other settings: {', '.join(other)}; create it with these settings, or "
+            f"{path} holds {found.name} with other settings: {', '.join(other)}; create it with these settings, or "
             f"read it by farout.{kind}s.load"
         )
 
@@ -61,6 +61,6 @@ def check(path: Path, kind: Kind, expected: Header) -> None:
 def check_model(path: Path, kind: Kind, found: Header, expected: Header) -> None:
     """Raise if a file is of another model than expected, or of another version of it."""
     if found.name != expected.name:
-        raise ValueError(f"{path} holds a {found.name}, expected a {expected.name}; farout.{kind}s.load reads any")
+        raise ValueError(f"{path} holds {found.name}, expected {expected.name}; farout.{kind}s.load reads any")
     if found.version != expected.version:
         raise ValueError(f"{path} was written by version {found.version} of {found.name}, this is {expected.version}")

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.helpers.tiny_detectors import Tiny
 
 import farout
 from farout.detectors import AE
 from farout.detectors.trained.detector import INPUTS
 from farout.training import files
+from helpers.tiny_detectors import Tiny
 
 TRAIN = farout.load("toy", "train", limit=48)
 IMAGES = TRAIN.batch(range(6))
@@ -89,7 +89,7 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             Tiny(weights=file, **params)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="holds a tiny, expected a ae; farout.detectors.load reads any"):
+    with pytest.raises(ValueError, match=r"holds tiny, expected ae; farout\.detectors\.load reads any"):
         AE(weights=file)
     with pytest.raises(ValueError, match=r"with other settings: preset='small' \(expected 'full'\), width=2"):
         Tiny(preset="full").load(file)

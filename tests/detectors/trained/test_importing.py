@@ -95,7 +95,7 @@ def test_a_pickled_object_is_refused_and_not_executed(tmp_path: Path) -> None:
     file = tmp_path / "theirs.pt"
     for content in (nn.Linear(2, 2), Trap(tmp_path / "trapped")):
         torch.save(content, file)
-        with pytest.raises(ValueError, match="cannot be read as weights .*a whole pickled module is not read"):
+        with pytest.raises(ValueError, match=r"cannot be read as weights .*a whole pickled module is not read"):
             import_weights("ae", file)
     file.write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
     with pytest.raises(ValueError, match="cannot be read as weights"):

@@ -64,8 +64,8 @@ def _load(detector: TrainedDetector, mapped: Mapping[str, Tensor], inputs: Input
     weights = {key: value for key, value in mapped.items() if not key.startswith(f"{STATISTICS}.")}
     counters = {key: value for key, value in own.items() if key.endswith(COUNTER)}
     advice = (
-        f"Expected {detector.name} with {detector.settings} for images of {inputs.channels}×{inputs.side}×{inputs.side} "
-        f"and {inputs.classes} classes: change them by --set"
+        f"Expected {detector.name} with {detector.settings} for images of "
+        f"{inputs.channels}×{inputs.side}×{inputs.side} and {inputs.classes} classes: change them by --set"
     )
     check_tensors(own, counters | weights, path, advice)
     detector.load_state_dict({INPUTS: torch.tensor(inputs), **counters, **mapped})
