@@ -48,7 +48,7 @@ def stress(
         is not fitted.
     outliers: the same, or a list of several sets; by default the standard ones of the inliers, else built-in ones.
     protocols: names, or "all": those that are possible with these inliers and train no models of their own, so all but
-        raised_bar. budget: "quick", "standard" or "full".
+        raised_bar and cost. budget: "quick", "standard" or "full".
     out: folder for the results.
     """
     if isinstance(detector, FUNCTIONS):
@@ -56,7 +56,7 @@ def stress(
     detector = _check_detector(detector)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
-    names = _untrained() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
+    names = _protocols() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
     for name in names:
         PROTOCOLS[name]
     if not names:
@@ -80,9 +80,9 @@ def stress(
         return run(study, out, progress=listener)
 
 
-def _untrained() -> list[str]:
-    """Return the names of the protocols that train no models of their own."""
-    return [name for name in PROTOCOLS.names() if not getattr(PROTOCOLS[name], "trains", False)]
+def _protocols() -> list[str]:
+    """Return the names of the protocols that are not run by name only."""
+    return [name for name in PROTOCOLS.names() if not getattr(PROTOCOLS[name], "by_name", False)]
 
 
 def _check_detector(detector: object) -> Detector | Panel:

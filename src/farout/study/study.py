@@ -134,6 +134,8 @@ class Study:
     """Texts on what the budget leaves out."""
     notes: list[str] = field(default_factory=list)
     """Caveats that a reader of the results must know."""
+    device: str = "cpu"
+    """Device that the run uses; only measurements of time depend on it."""
 
     def check(self) -> None:
         """Raise for errors that can be found before any work."""
