@@ -118,7 +118,7 @@ def test_the_preset_is_that_of_the_budget_unless_it_is_given() -> None:
 
 @pytest.mark.usefixtures("registered")
 def test_auxiliary_outliers_reach_the_detectors_that_learn_from_them(tmp_path: Path) -> None:
-    gray = {"name": "noise", "limit": 10, "options": {"side": 28, "channels": 1, "seed": 5}}
+    gray = {"name": "noise", "limit": 10, "options": {"side": 28, "channels": 1}}
     result = farout.run(tiny(auxiliary_outliers=[AUXILIARY, gray]), tmp_path)
     assert not result.outcome.failed
     lines = result.table("fitted").set_index("fitted")[["training", "auxiliary", "extra_data"]].fillna("")
@@ -166,7 +166,7 @@ def test_weights_of_a_file_are_used_without_training(tmp_path: Path) -> None:
                 auxiliary_outliers=[])  # fmt: skip
     result = farout.run(spec, tmp_path / "run")
     assert not result.outcome.failed
-    expected = trained.score(farout.load("toy", limit=20).batch(range(20)))
+    expected = trained.score(farout.load("toy", limit=20).batch(range(20))).detach()
     found = {key: value for key, value in scores(tmp_path / "run").items() if key[1] == ""}
     assert found == {("1", ""): float(expected[0])}
     assert "tiny (full) †" in repr(result), "it was trained with outliers"

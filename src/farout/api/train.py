@@ -67,7 +67,7 @@ def plan(
 ) -> Model:
     """Return the model to be trained. Raise for errors that can be found before training."""
     check_out(Path(out))
-    several = outliers if isinstance(outliers, list | tuple) else [outliers] if outliers is not None else []
+    several: Sequence[Any] = outliers if isinstance(outliers, list | tuple) else [outliers] if outliers else []
     images, held_out = _inliers(data, val)
     learned = [match(NamedImages(_spec(one)).preview(), images.shape) for one in several]
     auxiliary = (Joined(learned) if len(learned) > 1 else learned[0]) if learned else None

@@ -48,7 +48,7 @@ def _summary(spec: ProtocolSpec, results: Results) -> Summary:
 
 def _marked(summary: Summary, extra_data: Collection[str]) -> Summary:
     """Return the summary with a mark at detectors that learned from extra data, in all tables."""
-    tables = [replace(table, marks=table.marks | _extra_marks(table, extra_data)) for table in summary.tables]
+    tables = [replace(table, marks={**table.marks, **_extra_marks(table, extra_data)}) for table in summary.tables]
     return replace(summary, tables=tables)
 
 

@@ -255,7 +255,7 @@ class TrainedDetector(Settings, Detector, ABC):
         try:
             nn.ModuleDict(self.modules).load_state_dict(rest)
         except RuntimeError as error:
-            raise ValueError(f"the weights do not fit {self.name} with {self.params}: {error}") from error
+            raise ValueError(f"the weights do not fit {self.name} with {self.settings}: {error}") from error
         for module in self.modules.values():
             module.eval()
 

@@ -14,7 +14,7 @@ from farout.study.study import Study
 
 @PROTOCOLS.register("cost")
 class Cost(Protocol):
-    """Inference time: seconds per 10,000 images of every detector, on the device of the run (Yoon et al. 2022, Table 1)."""
+    """Inference time: seconds per 10,000 images of every detector, on the run's device (Yoon et al. 2022, table 1)."""
 
     name = "cost"
     by_name = True

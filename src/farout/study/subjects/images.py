@@ -83,7 +83,7 @@ class ImageSubject(Subject):
         if "train" not in self.splits:
             raise ValueError(f"{self.label} must be trained, and the inliers have no train split; {SPLIT}")
         outliers = self.splits.get("auxiliary_outliers")
-        detector.check_fit(self.splits["train"].preview(), outliers and outliers.preview())
+        detector.check_fit(self.splits["train"].preview(), None if outliers is None else outliers.preview())
 
     @cached_property
     def fit(self) -> DetectorFitCell | None:
