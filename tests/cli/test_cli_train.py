@@ -93,7 +93,7 @@ def test_an_authors_checkpoint_is_imported_with_a_summary(tmp_path: Path) -> Non
     for part in ("encoder", "decoder"):
         theirs |= {f"{part}.net.{key}": value for key, value in detector.modules[part].state_dict().items()}
     torch.save({"state_dict": {**theirs, "step": torch.ones(1)}}, tmp_path / "theirs.pt")
-    settings = ("--set", "width=2", "--set", "latent=2", "--set", "classes=4")
+    settings = ("--set", "width=2", "--set", "latent=2")
     out = tmp_path / "ae.safetensors"
     ended = command("import", "ae", tmp_path / "theirs.pt", "--out", out, *settings)
     assert ended.code == 0, ended.err

@@ -80,10 +80,7 @@ def import_(
     out: Annotated[Path, typer.Option("--out", help="File for the weights, .safetensors.")],
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="Parameter of the detector, or channels, side, classes of its images (3, 32, 10): --set classes=100.",
-        ),
+        typer.Option("--set", help="Parameter of the detector, may be repeated.", show_default="as in the paper"),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
@@ -97,13 +94,10 @@ def import_(
     """
     load_plugins(plugin)
     from farout.api.train import check_out
-    from farout.detectors.trained.detector import Inputs
-    from farout.detectors.trained.importing import CIFAR10, import_weights
+    from farout.detectors.trained.importing import import_weights
 
     check_out(out)
-    params = settings(set_, "--set")
-    inputs = Inputs(*(params.pop(key, value) for key, value in CIFAR10._asdict().items()))
-    imported = import_weights(detector, file, out, inputs=inputs, **params)
+    imported = import_weights(detector, file, out, **settings(set_, "--set"))
     values = sum(tensor.numel() for tensor in imported.mapped.values())
     typer.echo(f"mapped {len(imported.mapped)} tensors with {values:,} values to {imported.detector.label}")
     left = imported.left_out

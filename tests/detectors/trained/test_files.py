@@ -47,7 +47,7 @@ def test_a_saved_detector_gives_the_same_scores_however_it_is_loaded(tiny: type[
 def test_with_weights_fit_measures_only_what_the_file_lacks(tmp_path: Path) -> None:
     detector, file = trained(), tmp_path / "tiny.safetensors"
     without = {key: value for key, value in detector.state_dict().items() if not key.startswith("statistics")}
-    files.save(file, "detector", without, files.Header("tiny", 1, detector.settings))
+    files.save(file, "detector", without, files.Header("tiny", 1, detector.stored_params))
     loaded = Tiny(weights=file)
     with pytest.raises(farout.NotFitted, match="tiny has weights without statistics of the training images: call fit"):
         loaded.score(IMAGES)
@@ -69,7 +69,7 @@ def test_the_identity_is_that_of_the_content_and_of_the_settings_that_score(tmp_
     assert Tiny(weights=tmp_path / "one.safetensors", power=2.0).identity() != one.identity()
     tensors = load_file(tmp_path / "other.safetensors")
     tensors["net.1.bias"][0] += 1
-    files.save(tmp_path / "other.safetensors", "detector", tensors, files.Header("tiny", 1, detector.settings))
+    files.save(tmp_path / "other.safetensors", "detector", tensors, files.Header("tiny", 1, detector.stored_params))
     assert Tiny(weights=tmp_path / "other.safetensors").identity() != one.identity()
 
 

@@ -12,15 +12,15 @@ from farout.detectors import AE, import_weights
 from farout.detectors.trained.detector import Inputs
 from farout.networks.base import seeded
 
-SMALL = Inputs(3, 32, 0)
+INPUTS = Inputs(3, 32, 0)
 
 
 def published(**params: int) -> tuple[AE, dict[str, Tensor]]:
     """An autoencoder and its tensors as the authors' code names them: by name and by place."""
     detector = AE(preset="full", **params)
     with seeded(1):
-        detector.modules = detector.build(SMALL)
-    detector.inputs = SMALL
+        detector.modules = detector.build(INPUTS)
+    detector.inputs = INPUTS
     encoder, decoder = (detector.modules[part] for part in ("encoder", "decoder"))
     assert isinstance(encoder, nn.Sequential)
     assert isinstance(decoder, nn.Sequential)
@@ -50,7 +50,7 @@ def test_the_autoencoder_of_the_authors_gives_its_scores(tmp_path: Path, wrapper
     content = {f"{prefix}{name}": value for name, value in tensors.items()}
     file, out = tmp_path / "theirs.pth", tmp_path / "ours.safetensors"
     torch.save({wrapper: content, "epoch": 7} if wrapper else content, file)
-    imported = import_weights("ae", file, out, inputs=SMALL, width=4, latent=3)
+    imported = import_weights("ae", file, out, width=4, latent=3)
     images = farout.load("toy", limit=5).batch(range(5))
     assert torch.equal(farout.detectors.load(out).score(images), detector.score(images))
     assert len(imported.mapped) == 10 * 2 + 5 * 4
@@ -60,7 +60,7 @@ def test_the_autoencoder_of_the_authors_gives_its_scores(tmp_path: Path, wrapper
 def test_tensors_that_are_not_used_are_named(tmp_path: Path) -> None:
     _, tensors = published(width=4, latent=3)
     torch.save({**tensors, "discriminator.weight": torch.ones(2)}, tmp_path / "theirs.pt")
-    imported = import_weights("ae", tmp_path / "theirs.pt", inputs=SMALL, width=4, latent=3)
+    imported = import_weights("ae", tmp_path / "theirs.pt", width=4, latent=3)
     assert imported.left_out == ["discriminator.weight"]
 
 
@@ -71,12 +71,12 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"has other shapes than the network: .*expected.*Expected ae with .*latent.*32×32"
     ):
-        import_weights("ae", file, inputs=SMALL, width=4, latent=5)
+        import_weights("ae", file, width=4, latent=5)
     torch.save({name: value for name, value in tensors.items() if "fc2" not in name and ".15." not in name}, file)
     with pytest.raises(
         ValueError, match=r"has no tensor 'encoder.net.15.weight', which the published checkpoint of ae"
     ):
-        import_weights("ae", file, inputs=SMALL, width=4, latent=3)
+        import_weights("ae", file, width=4, latent=3)
     with pytest.raises(ValueError, match="unknown trained detector 'knn'"):
         import_weights("knn", file)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from farout.core import ImageSet
 from farout.detectors.catalog import register
-from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
+from farout.detectors.trained.detector import BY_PRESET, INPUTS, Inputs, Preset, TrainedDetector, TrainingSets
 from farout.identity import Json
 from farout.training import Batch, Context, Recipe, Stage, Task
 
@@ -90,7 +90,8 @@ class AE(TrainedDetector):
                     f"{part}.{place}.{key}": tensors[f"{part}.{found}.{key}"]
                     for key in ("weight", "bias", *(STATISTICS_OF_NORM if name == "norm" else ()))
                 }
-        return state
+        channels, side = state["encoder.0.weight"].shape[1], 4 * state["decoder.0.weight"].shape[2]
+        return {INPUTS: torch.tensor(Inputs(channels, side, 0)), **state}
 
     def errors(self, images: Tensor) -> Tensor:
         """Return the mean squared error of every image, [B]."""

@@ -110,7 +110,8 @@ class TrainedDetector(Settings, Detector, ABC):
         return {}
 
     def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the tensors of `state_dict`, without the inputs, from those of its authors' checkpoint."""
+        """Return the tensors of `state_dict` from those of its authors' checkpoint; if the inputs are left out, they are
+        CIFAR-10's."""
         raise ValueError(f"farout knows no published checkpoint of {self.name}; train one: farout train {self.name} …")
 
     # Training
@@ -204,13 +205,18 @@ class TrainedDetector(Settings, Detector, ABC):
 
     def score(self, images: Tensor) -> Tensor:
         """Return the score of every image [B, C, H, W] in [0, 1]: [B] float64, larger = more outlying."""
-        if not self.complete:
-            lacks = "is not fitted" if self.inputs is None else "has weights without statistics of the training images"
-            raise NotFitted(f"{self.name} {lacks}: call fit on the inliers' train split first")
+        self._fitted()
         self._check_shape(images.shape[1:])
         self.to(images.device)
         parts = [self.compute(images[part]).double() for part in chunks(len(images), self.at_once)]
         return torch.cat([torch.empty(0, dtype=torch.float64, device=images.device), *parts])
+
+    def _fitted(self) -> Inputs:
+        """Return the inputs; raise if something is left to fit."""
+        if self.inputs is None or not self.complete:
+            lacks = "is not fitted" if self.inputs is None else "has weights without statistics of the training images"
+            raise NotFitted(f"{self.name} {lacks}: call fit on the inliers' train split first")
+        return self.inputs
 
     def _check_shape(self, shape: Sequence[int]) -> None:
         assert self.inputs is not None
@@ -255,7 +261,7 @@ class TrainedDetector(Settings, Detector, ABC):
         try:
             nn.ModuleDict(self.modules).load_state_dict(rest)
         except RuntimeError as error:
-            raise ValueError(f"the weights do not fit {self.name} with {self.settings}: {error}") from error
+            raise ValueError(f"the weights do not fit {self.name} with {self.stored_params}: {error}") from error
         for module in self.modules.values():
             module.eval()
 
@@ -263,12 +269,12 @@ class TrainedDetector(Settings, Detector, ABC):
         """Write weights and statistics as safetensors, with the name and the settings."""
         if self.inputs is None:
             raise NotFitted(f"{self.name} is not fitted, so there are no weights to save: call fit first")
-        header = files.Header(self.name, self.version, self.settings)
+        header = files.Header(self.name, self.version, self.stored_params)
         files.save(Path(path), "detector", self.state_dict(), header)
 
     def load(self, path: str | Path) -> Self:
         """Read weights that `save` wrote; raise if they are those of another detector or of other settings."""
-        files.check(Path(path), "detector", files.Header(self.name, self.version, self.settings))
+        files.check(Path(path), "detector", files.Header(self.name, self.version, self.stored_params))
         self.load_state_dict(read_tensors(Path(path)))
         self.history = []
         return self

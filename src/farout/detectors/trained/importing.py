@@ -16,7 +16,7 @@ from farout.networks.weights import check_tensors, read_tensors
 from farout.registry import unknown
 
 CIFAR10 = Inputs(3, 32, 10)
-"""Images of nearly all published checkpoints."""
+"""Inputs of published checkpoints, unless their tensors tell others."""
 DATA_PARALLEL = "module."
 COUNTER = "num_batches_tracked"
 
@@ -31,12 +31,9 @@ class Imported(NamedTuple):
     """Names in the file that are not used."""
 
 
-def import_weights(
-    name: str, path: str | Path, out: str | Path | None = None, *, inputs: Inputs = CIFAR10, **params: Any
-) -> Imported:
+def import_weights(name: str, path: str | Path, out: str | Path | None = None, **params: Any) -> Imported:
     """Read the authors' checkpoint of a detector without executing it, check it, and write our file to `out`.
 
-    inputs: channels, side and classes of the images that it was trained on.
     params: parameters of the detector; by default the paper's (preset="full").
     """
     if name not in names_of(TrainedDetector):
@@ -51,7 +48,8 @@ def import_weights(
             f"{path} has no tensor {error}, which the published checkpoint of {name} has; it has "
             f"{', '.join(sorted(read)[:6])}, …"
         ) from error
-    _load(detector, mapped, inputs, Path(path))
+    inputs = mapped.pop(INPUTS, torch.tensor(CIFAR10))
+    _load(detector, mapped, Inputs(*inputs.tolist()), Path(path))
     if out is not None:
         detector.save(out)
     return Imported(detector, mapped, read.unused(mapped.values()))
@@ -64,7 +62,7 @@ def _load(detector: TrainedDetector, mapped: Mapping[str, Tensor], inputs: Input
     weights = {key: value for key, value in mapped.items() if not key.startswith(f"{STATISTICS}.")}
     counters = {key: value for key, value in own.items() if key.endswith(COUNTER)}
     advice = (
-        f"Expected {detector.name} with {detector.settings} for images of "
+        f"Expected {detector.name} with {detector.stored_params} for images of "
         f"{inputs.channels}×{inputs.side}×{inputs.side} and {inputs.classes} classes: change them by --set"
     )
     check_tensors(own, counters | weights, path, advice)

@@ -68,7 +68,7 @@ class Settings(Component):
         return self.recipe().changed(**{"seed": seed, **self.training})
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def stored_params(self) -> dict[str, Any]:
         """All parameters but `weights`."""
         return {name: value for name, value in self.params.items() if name != "weights"}
 
@@ -76,12 +76,14 @@ class Settings(Component):
     def label(self) -> str:
         """Name with the preset and the settings that differ from it: "ae (small, epochs=3)"."""
         usual = {**_defaults(type(self)), **self.presets[self.preset], "preset": self.preset, "training": self.training}
-        changed = {name: value for name, value in self.settings.items() if value != usual[name]} | dict(self.training)
+        changed = {name: value for name, value in self.stored_params.items() if value != usual[name]} | dict(
+            self.training
+        )
         return f"{self.name} ({', '.join([self.preset, *(f'{key}={value}' for key, value in changed.items())])})"
 
     def identity(self) -> dict[str, Any]:
         """Return the settings and the whole recipe."""
-        settings = {name: value for name, value in self.settings.items() if name != "training"}
+        settings = {name: value for name, value in self.stored_params.items() if name != "training"}
         recipe = self.changed_recipe().identity()
         return {"name": self.name, "version": self.version, "params": settings, "recipe": recipe, **own_identity(self)}
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from farout.attacks.target import Target
 from farout.core import Detector
-from farout.detectors.catalog import create_any
+from farout.detectors.catalog import create_any, names_of
 from farout.detectors.trained.detector import TrainedDetector
 from farout.identity import describe, digest
 from farout.scores import as_scores
@@ -71,12 +71,15 @@ class ImageSubject(Subject):
 
     @property
     def extra_data(self) -> str:
-        detector = self.make()
+        before = isinstance(self.source, Detector) or "weights" in self.source.params
+        detector = self.make() if before else None
         if isinstance(detector, TrainedDetector) and detector.inputs is not None and detector.outliers != "unused":
             return "outliers of its training"
         return super().extra_data
 
     def check(self) -> None:
+        if isinstance(self.source, DetectorSpec) and self.source.name not in names_of(TrainedDetector):
+            return
         detector = self.make()
         if not isinstance(detector, TrainedDetector) or (detector.complete and not self.splits):
             return
