@@ -110,8 +110,7 @@ class TrainedDetector(Settings, Detector, ABC):
         return {}
 
     def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the tensors of `state_dict` from those of its authors' checkpoint; if the inputs are left out, they are
-        CIFAR-10's."""
+        """Return the tensors of `state_dict` from those of its authors' checkpoint; without inputs, CIFAR-10's hold."""
         raise ValueError(f"farout knows no published checkpoint of {self.name}; train one: farout train {self.name} …")
 
     # Training

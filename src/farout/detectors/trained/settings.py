@@ -76,10 +76,9 @@ class Settings(Component):
     def label(self) -> str:
         """Name with the preset and the settings that differ from it: "ae (small, epochs=3)"."""
         usual = {**_defaults(type(self)), **self.presets[self.preset], "preset": self.preset, "training": self.training}
-        changed = {name: value for name, value in self.stored_params.items() if value != usual[name]} | dict(
-            self.training
-        )
-        return f"{self.name} ({', '.join([self.preset, *(f'{key}={value}' for key, value in changed.items())])})"
+        changed = {name: value for name, value in self.stored_params.items() if value != usual[name]}
+        settings = [f"{key}={value}" for key, value in {**changed, **self.training}.items()]
+        return f"{self.name} ({', '.join([self.preset, *settings])})"
 
     def identity(self) -> dict[str, Any]:
         """Return the settings and the whole recipe."""
