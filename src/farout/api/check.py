@@ -45,7 +45,8 @@ def check(detector: Any, images: Any = None) -> list[Finding]:
     """Run all checks on a detector: an object, a class whose constructor needs no arguments, or a function.
 
     images: inliers to fit and score, any input of `farout.data.as_image_set`; None for the built-in "toy" set.
-    Every check gets a new copy: unfitted, or of one that was fitted once.
+    Every check gets a new copy: unfitted, or of one that was fitted once; a trained detector trains for an epoch, unless
+    its `training` says otherwise.
     """
     inputs = None if images is None else as_image_set(images)
     train, test = inputs or load("toy", "train"), inputs or load("toy")
@@ -70,7 +71,7 @@ class Bench:
         if isinstance(detector, Member):
             detector.panel.detectors[detector.name].state = {}
         if isinstance(detector, TrainedDetector):
-            detector = type(detector)(**detector.params)
+            return _briefly_trained(detector)
         if isinstance(detector, PostHoc):
             detector.state = {}
             channels, side, _ = self.train.shape
@@ -193,6 +194,14 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "is the same after a second fit": same_after_second_fit,
     "raises NotFitted before it is fitted": refuses_to_score_unfitted,
 }
+
+
+def _briefly_trained(detector: TrainedDetector) -> TrainedDetector:
+    """Return an unfitted copy that trains for an epoch, unless its training is given: no check needs a good detector."""
+    params = detector.params
+    if not params["weights"] and not params["training"]:
+        params["training"] = {"epochs": 1}
+    return type(detector)(**params)
 
 
 def _test_images(images: ImageSet) -> Tensor:
