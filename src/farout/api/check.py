@@ -45,8 +45,8 @@ def check(detector: Any, images: Any = None) -> list[Finding]:
     """Run all checks on a detector: an object, a class whose constructor needs no arguments, or a function.
 
     images: inliers to fit and score, any input of `farout.data.as_image_set`; None for the built-in "toy" set.
-    Every check gets a new copy: unfitted, or of one that was fitted once. A trained detector trains for an epoch, unless
-    its `training` says otherwise.
+    Every check gets a new copy: unfitted, or of one that was fitted once. A trained detector trains for an epoch,
+    unless its `training` says otherwise.
     """
     inputs = None if images is None else as_image_set(images)
     train, test = inputs or load("toy", "train"), inputs or load("toy")
