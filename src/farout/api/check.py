@@ -197,7 +197,7 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
 
 
 def _briefly_trained(detector: TrainedDetector) -> TrainedDetector:
-    """Return an unfitted copy that trains for an epoch, unless its training is given: no check needs a good detector."""
+    """Return an unfitted copy that trains for an epoch unless told otherwise: no check needs a good detector."""
     params = detector.params
     if not params["weights"] and not params["training"]:
         params["training"] = {"epochs": 1}
