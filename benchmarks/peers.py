@@ -148,7 +148,7 @@ def compare(name: str, count: int, tested: int, weights: Path | None, with_peers
     """Measure on one network, and print."""
     network = made(name, weights)
     passes, images, small = Passes(network.module), sets(network, count, tested), sets(network, 300, 300)
-    names = [one for one in farout.detectors.names() if one != "odin"]
+    names = [one for one in farout.detectors.names_of(farout.PostHoc) if one != "odin"]
     peer = _pytorch_ood() if with_peers else None
     both = [one for one in names if peer and one in peer.NAMES]
     runs = {"bare passes": bare(network, images), f"farout, all {len(names)}": _ours(network, names, images)}

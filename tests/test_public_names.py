@@ -34,6 +34,7 @@ HOMES = {
     "run": "farout.api.run",
     "shift": "farout.shifts",
     "stress": "farout.api.stress",
+    "train": "farout.api.train",
     "worst_case": "farout.api.worst_case",
 }
 FOLDERS = (

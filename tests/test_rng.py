@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farout import Panel, detectors, load, networks
+from farout import Panel, PostHoc, detectors, load, networks
 from farout.rng import generator, numpy_generator, seed_of
 
 
@@ -82,7 +82,7 @@ def everything() -> list[Any]:
     """Load, create, fit, score: the results of it all."""
     train, val, test = (load("toy", split, limit=120, side=16) for split in ("train", "val", "test/ood_cls"))
     network = networks.create("lenet", 4, 16)
-    panel = Panel(network, detectors.names()).fit(train, val)
+    panel = Panel(network, detectors.names_of(PostHoc)).fit(train, val)
     scores = panel.score(test)
     member = panel["knn"].score(test.batch(range(8)))
     noise = load("toy", "test", limit=3, side=16).batch([0, 1, 2])

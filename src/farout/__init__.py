@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from farout.api.generate import generate
     from farout.api.run import Result, run
     from farout.api.stress import stress
+    from farout.api.train import train
     from farout.api.worst_case import Found, worst_case
     from farout.attacks.attack import Attack
     from farout.attacks.judging import Attacked
@@ -66,6 +67,7 @@ _HOMES = {
     "run": "api.run",
     "shift": "shifts",
     "stress": "api.stress",
+    "train": "api.train",
     "worst_case": "api.worst_case",
 }
 _FOLDERS = (
@@ -118,6 +120,7 @@ __all__ = [
     "shift",
     "shifts",
     "stress",
+    "train",
     "training",
     "variations",
     "worst_case",

@@ -237,9 +237,10 @@ class Detector(Named):
     def fit(self, images: ImageSet) -> None:
         """Fit to inliers; a second fit replaces the first.
 
-        `fit(train, *, val=None, outliers=None, seed=0)` gets the arguments that it names: the validation split, the
-        outliers that detectors may learn from, and a seed. A study fits once and stores the tensors, arrays, modules,
-        numbers and texts among the object's attributes, or its `state_dict`, for all processes.
+        `fit(train, *, val=None, outliers=None, auxiliary_outliers=None, seed=0)` gets the arguments that it names: the
+        validation split, the study's validation_outliers and auxiliary_outliers, and a seed. A study fits once and
+        stores the tensors, arrays, modules, numbers and texts among the object's attributes, or its `state_dict`, for
+        all processes.
         """
 
     def score(self, images: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from farout import Detector, ImageSet, NotFitted, Panel, check, detectors, load, networks
+from farout import Detector, ImageSet, NotFitted, Panel, PostHoc, check, detectors, load, networks
 from farout.api.check import CHECKS, IMAGES
+from farout.detectors import TrainedDetector
 
 
 @cache
@@ -183,9 +184,27 @@ def test_scores_that_turn_nan_in_small_batches_are_found_out() -> None:
     assert problems(Spread) == {"takes a batch of one": "a batch of one changes the number of finite scores: 24 and 23"}
 
 
-@pytest.mark.parametrize("name", detectors.names())
+@pytest.mark.parametrize("name", detectors.names_of(PostHoc))
 def test_all_our_detectors_pass(name: str) -> None:
     assert problems(detectors.create(name)) == {}
+
+
+@pytest.mark.parametrize("name", detectors.names_of(TrainedDetector))
+def test_all_trained_detectors_pass(name: str) -> None:
+    findings = check(detectors.create(name, training={"epochs": 1}), load("toy", "train", limit=64))
+    assert {finding.check: finding.problem for finding in findings if finding.problem} == {}
+
+
+def test_a_detector_is_fitted_once_for_all_checks_and_once_more_for_that_of_a_second_fit() -> None:
+    fits: list[int] = []
+
+    class Counted(Brightness):
+        def fit(self, images: ImageSet) -> None:
+            fits.append(len(images))
+            super().fit(images)
+
+    assert problems(Counted) == {}
+    assert len(fits) == 2
 
 
 def test_a_users_detector_passes_as_class_and_as_object_fitted_or_not() -> None:

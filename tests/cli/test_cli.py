@@ -19,6 +19,7 @@ from farout import cli
 from farout.api import demo
 from farout.cli.details import parameters
 from farout.cli.listing import Family
+from farout.detectors import names_of
 from farout.protocols import plan
 from farout.registry import KINDS, UnknownName, registry_of
 from farout.study.cells.cell import closure
@@ -509,7 +510,7 @@ def test_the_demo_runs_and_writes_a_report(command: Any, study: Path, monkeypatc
 
 def test_the_demos_study() -> None:
     spec = demo.study()
-    assert [item.name for item in spec.detectors] == [name for name in farout.detectors.names() if name != "ensemble"]
+    assert [item.name for item in spec.detectors] == [name for name in names_of(farout.PostHoc) if name != "ensemble"]
     assert (spec.name, spec.budget, spec.inliers.test.name) == ("demo", "quick", "shapes")
     (network,) = spec.networks
     assert network.train is not None

@@ -74,7 +74,7 @@ def panel() -> Panel:
         torch.manual_seed(0)
         network = Network(Small(), mean=0.5, std=0.25, side=8)
     other = {"knn": KNN(k=5), "nnguide": detectors.create("nnguide", k=10)}
-    made = [other.get(name) or detectors.create(name) for name in detectors.names()]
+    made = [other.get(name) or detectors.create(name) for name in detectors.names_of(PostHoc)]
     return Panel(network, [one for one in made if isinstance(one, PostHoc)]).fit(labeled(130, 1), labeled(70, 2))
 
 
@@ -90,7 +90,7 @@ def slopes(target: Target, images: Tensor) -> Tensor:
 
 
 def test_the_table_names_every_detector() -> None:
-    assert sorted(EXPECTED) == detectors.names()
+    assert sorted(EXPECTED) == detectors.names_of(PostHoc)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

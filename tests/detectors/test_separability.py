@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from farout import ImageSet, Network, Panel, detectors
+from farout import ImageSet, Network, Panel, PostHoc, detectors
 from farout.metrics import auroc
 
-VARIANTS = [name for name in detectors.names() if "variant" in detectors.create(name).params]  # type: ignore[union-attr]
+VARIANTS = [name for name in detectors.names_of(PostHoc) if "variant" in detectors.create(name).params]  # type: ignore[union-attr]
 KINDS = {"ash": [{"kind": "P"}, {"kind": "B"}], "mds_layers": [{"epsilon": 0.0}], "knn": [{"k": 1}]}
 
 
@@ -55,7 +55,7 @@ def area(name: str, options: tuple[tuple[str, Any], ...]) -> float:
     return auroc(panel.score(drawn(150, 3, 0.9))[name], panel.score(drawn(150, 4, 0.0))[name])
 
 
-@pytest.mark.parametrize("name", detectors.names())
+@pytest.mark.parametrize("name", detectors.names_of(PostHoc))
 def test_images_without_light_are_outliers(name: str) -> None:
     assert area(name, ()) > 0.9
     for options in KINDS.get(name, []):

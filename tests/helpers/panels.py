@@ -19,7 +19,7 @@ from farout.detectors import KNN
 
 def _named() -> list[PostHoc]:
     """The detectors by name with their defaults, knn with a k that few images allow."""
-    made = [KNN(k=5) if name == "knn" else detectors.create(name) for name in detectors.names()]
+    made = [KNN(k=5) if name == "knn" else detectors.create(name) for name in detectors.names_of(PostHoc)]
     return [detector for detector in made if isinstance(detector, PostHoc)]
 
 

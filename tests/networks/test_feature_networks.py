@@ -95,7 +95,7 @@ def test_detectors_of_logits_refuse_it(name: str) -> None:
 def test_all_that_need_no_logits_read_it() -> None:
     labeled = ImageSet.from_arrays(images(60).numpy(), np.arange(60) % 2)
     read = []
-    for name in detectors.names():
+    for name in detectors.names_of(PostHoc):
         detector = KNN(k=5) if name == "knn" else detectors.create(name)
         assert isinstance(detector, PostHoc)
         if not {"logits", "head"} & detector.needs:

@@ -261,7 +261,7 @@ def test_all_protocols_are_those_that_can_be_had() -> None:
     shapes = farout.load("shapes", limit=80)
     odd = farout.load("shapes", "test/ood_hue", limit=80)
     result = farout.stress(Greenish(), shapes, odd)
-    expected = [name for name in farout.protocols.names() if name not in ("attributes", "raised_bar")]
+    expected = [name for name in farout.protocols.names() if name not in ("attributes", "cost", "raised_bar")]
     assert [protocol.name for protocol in result.results.protocols] == expected
     with pytest.raises(ValueError, match="protocol attributes: it needs inliers"):
         farout.stress(Greenish(), shapes, odd, protocols="attributes")

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -44,13 +44,26 @@ networks:
 detectors: [msp]
 """
 
+DETECTORS = """
+budget: quick
+inliers:
+  train: {name: toy, split: train, limit: 200}
+  val: {name: toy, split: val, limit: 60}
+  test: {name: toy, limit: 40}
+outliers: [{name: noise, limit: 40}]
+detectors:
+- {name: ae, label: a, width: 4, training: {epochs: 3, batch: 32}}
+- {name: ae, label: b, width: 6, training: {steps: 20, batch: 32}}
+"""
+
 PLUGIN = """
 import os, time
 from pathlib import Path
-from farout.training import Classifier, loop
+from farout.training import loop
+from MODULE import TASK
 
 loop.CHECKPOINT_SECONDS = 0.0
-plain, LOG = Classifier.loss, Path(__file__).with_name("steps")
+plain, LOG = TASK.loss, Path(__file__).with_name("steps")
 
 
 def loss(self, player, batch, context):
@@ -61,8 +74,30 @@ def loss(self, player, batch, context):
     return value
 
 
-Classifier.loss = loss
+TASK.loss = loss
 """
+
+
+class Watched(NamedTuple):
+    """A study whose trainings log their steps."""
+
+    study: str
+    trainings: int
+    module: str
+    task: str
+    file: str
+    """File with what was learned, of every training."""
+    checkpoint: str
+
+    @property
+    def plugin(self) -> str:
+        return PLUGIN.replace("MODULE", self.module).replace("TASK", self.task)
+
+
+NETWORKS = Watched(STUDY, 3, "farout.training", "Classifier", "weights.safetensors", "checkpoint.safetensors")
+AUTOENCODERS = Watched(
+    DETECTORS, 2, "farout.detectors.trained.ae", "Reconstruction", "state.safetensors", "*.safetensors"
+)
 
 
 def start(folder: Path, out: str, workers: int) -> subprocess.Popen[bytes]:
@@ -74,8 +109,8 @@ def start(folder: Path, out: str, workers: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, env=environment)
 
 
-def weights(run: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in run.glob("cells/*/weights.safetensors")}
+def learned(run: Path, watched: Watched) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in run.glob(f"cells/*/{watched.file}")}
 
 
 def steps(folder: Path) -> list[tuple[int, float]]:
@@ -86,19 +121,20 @@ def steps(folder: Path) -> list[tuple[int, float]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_text(STUDY)
-    (tmp_path / "watched.py").write_text(PLUGIN)
+@pytest.mark.parametrize("watched", [NETWORKS, AUTOENCODERS], ids=["networks", "detectors"])
+def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path, watched: Watched) -> None:
+    (tmp_path / "study.yaml").write_text(watched.study)
+    (tmp_path / "watched.py").write_text(watched.plugin)
     farout.run(tmp_path / "study.yaml", tmp_path / "inline", workers=0)
-    expected = weights(tmp_path / "inline")
-    assert len(expected) == 3
+    expected = learned(tmp_path / "inline", watched)
+    assert len(expected) == watched.trainings
     assert start(tmp_path, "two", workers=2).wait(300) == 0, (tmp_path / "log").read_text()
-    assert weights(tmp_path / "two") == expected
+    assert learned(tmp_path / "two", watched) == expected
     whole = steps(tmp_path)
     assert overlapping(whole)
-    kill_in_training(tmp_path, "killed")
+    kill_in_training(tmp_path, "killed", watched)
     assert start(tmp_path, "killed", workers=1).wait(300) == 0, (tmp_path / "log").read_text()
-    assert weights(tmp_path / "killed") == expected
+    assert learned(tmp_path / "killed", watched) == expected
     assert len(steps(tmp_path)) < len(whole), "it goes on from the checkpoints"
 
 
@@ -109,12 +145,12 @@ def overlapping(found: list[tuple[int, float]]) -> bool:
     return first < end and second < last
 
 
-def kill_in_training(folder: Path, out: str) -> None:
+def kill_in_training(folder: Path, out: str, watched: Watched) -> None:
     """Kill the run once both workers have a checkpoint."""
     process, target = start(folder, out, workers=2), random.Random(0).randrange(4, 9)
     while len(steps(folder)) < target and process.poll() is None:
         time.sleep(0.005)
-    while len(list((folder / out).glob("partial/*/checkpoint.safetensors"))) < 2 and process.poll() is None:
+    while len(list((folder / out).glob(f"partial/*/{watched.checkpoint}"))) < 2 and process.poll() is None:
         time.sleep(0.005)
     process.kill()
     assert process.wait(60) == -signal.SIGKILL

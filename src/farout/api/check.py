@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,10 @@ from torch import Tensor
 from farout.adapters.function import FUNCTIONS, Function
 from farout.core import Detector, ImageSet, NotFitted, PostHoc
 from farout.data import as_image_set, load
+from farout.data.matched import match
+from farout.detectors.fitted_state import fit, has_fit
 from farout.detectors.panel.panel import Member, Panel
+from farout.detectors.trained.detector import TrainedDetector
 from farout.networks import create
 from farout.rng import numpy_generator
 from farout.scores import as_scores
@@ -41,7 +45,8 @@ def check(detector: Any, images: Any = None) -> list[Finding]:
     """Run all checks on a detector: an object, a class whose constructor needs no arguments, or a function.
 
     images: inliers to fit and score, any input of `farout.data.as_image_set`; None for the built-in "toy" set.
-    Every check gets a new, unfitted copy.
+    Every check gets a new copy: unfitted, or of one that was fitted once. A trained detector trains for an epoch,
+    unless its `training` says otherwise.
     """
     inputs = None if images is None else as_image_set(images)
     train, test = inputs or load("toy", "train"), inputs or load("toy")
@@ -65,6 +70,8 @@ class Bench:
         detector = self.subject() if inspect.isclass(self.subject) else copy.deepcopy(self.subject)
         if isinstance(detector, Member):
             detector.panel.detectors[detector.name].state = {}
+        if isinstance(detector, TrainedDetector):
+            return _briefly_trained(detector)
         if isinstance(detector, PostHoc):
             detector.state = {}
             channels, side, _ = self.train.shape
@@ -75,9 +82,21 @@ class Bench:
         return detector
 
     def fitted(self) -> Detector:
-        """Return a new, fitted detector."""
-        detector = self.fresh()
-        detector.fit(self.train)
+        """Return a new, fitted detector: a copy of one, or fitted again if it cannot be copied."""
+        fitted = self._fitted
+        try:
+            return copy.deepcopy(fitted)
+        except Exception:  # a user's object may hold anything
+            return self.fit(self.fresh())
+
+    @cached_property
+    def _fitted(self) -> Detector:
+        return self.fit(self.fresh())
+
+    def fit(self, detector: Detector) -> Detector:
+        """Fit a detector, with toy outliers if it learns from auxiliary ones, and return it."""
+        outliers = match(load("toy", "test/ood_cls", limit=TRAIN), self.train.shape)
+        fit(detector, self.train, auxiliary_outliers=outliers)
         return detector
 
     def score(self, detector: Detector, images: Tensor) -> NDArray[np.float64]:
@@ -141,7 +160,7 @@ def does_not_modify_images(bench: Bench) -> None:
 def same_after_second_fit(bench: Bench) -> None:
     detector = bench.fitted()
     once = bench.score(detector, bench.images)
-    detector.fit(bench.train)
+    bench.fit(detector)
     _check_equal(once, bench.score(detector, bench.images), "fitting a second time on the same images")
 
 
@@ -151,7 +170,7 @@ def refuses_to_score_unfitted(bench: Bench) -> None:
     if isinstance(detector, Member):
         fits = detector.panel.detectors[detector.name].fits_on is not None
     else:
-        fits = type(detector).fit is not Detector.fit
+        fits = has_fit(detector)
     if not fits:
         return
     try:
@@ -175,6 +194,14 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
     "is the same after a second fit": same_after_second_fit,
     "raises NotFitted before it is fitted": refuses_to_score_unfitted,
 }
+
+
+def _briefly_trained(detector: TrainedDetector) -> TrainedDetector:
+    """Return an unfitted copy that trains for an epoch unless told otherwise: no check needs a good detector."""
+    params = detector.params
+    if not params["weights"] and not params["training"]:
+        params["training"] = {"epochs": 1}
+    return type(detector)(**params)
 
 
 def _test_images(images: ImageSet) -> Tensor:

@@ -1,13 +1,14 @@
-"""Study of `farout demo`, which runs in minutes: train a network on SHAPES, test every detector on every attribute, and
-a few of them by worst-case search, under realistic shifts of inliers, on adversarial examples, and on Near-OoD and
-Shifted images of small generators."""
+"""Study of `farout demo`, which runs in minutes: train a network on SHAPES, test every post-hoc detector on every
+attribute, and a few of them by worst-case search, under realistic shifts of inliers, on adversarial examples, and on
+Near-OoD and Shifted images of small generators."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from farout import detectors
+from farout.core import PostHoc
 from farout.data.scenes.worlds import ATTRIBUTES
+from farout.detectors import names_of
 from farout.study.spec import StudySpec
 
 WITHOUT_PERTURBATION = {"mds_layers": {"name": "mds_layers", "epsilon": 0.0}}
@@ -62,7 +63,7 @@ def study() -> StudySpec:
             "name": "demo",
             "inliers": "shapes",
             "networks": [NETWORK],
-            "detectors": [WITHOUT_PERTURBATION.get(name, name) for name in detectors.names() if name != "ensemble"],
+            "detectors": [WITHOUT_PERTURBATION.get(name, name) for name in names_of(PostHoc) if name != "ensemble"],
             "protocols": [
                 {"name": "attributes", "shift": list(ATTRIBUTES)},
                 {"name": "evg", "variations": ["affine", COLOR_WITHOUT_HUE], "detectors": SEARCH_DETECTORS},

@@ -87,7 +87,7 @@ class Wanted(NamedTuple):
         if budget not in BUDGETS:
             raise unknown("budget", budget, BUDGETS)
         forget_loaded()
-        inliers = _inliers(data, budget)
+        inliers = inlier_splits(TypeAdapter[InliersSpec](InlierSplits).validate_python(data), budget)
         try:
             spec = TypeAdapter[Any](AnyImages).validate_python({"name": name, **settings})
         except ValidationError as error:
@@ -98,9 +98,8 @@ class Wanted(NamedTuple):
         return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget), facts)
 
 
-def _inliers(data: str, budget: Budget) -> Inliers:
+def inlier_splits(spec: InliersSpec, budget: Budget) -> Inliers:
     """Return the splits of a data set; of one without splits, a tenth serves for validation and as test images."""
-    spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(data)
     if spec.train is None:
         split = inliers_from(spec.model_copy(update={"train": spec.test}), budget)
         return replace(split, test=CutImages(NamedImages(spec.test), validation=True))

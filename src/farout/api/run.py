@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import shutil
 import weakref
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -105,6 +106,7 @@ def run(
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     as_device(device)  # raises for an unknown device before the plan, which may take a while
     ENGINES[engine]
+    study = replace(study, device=device)
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)

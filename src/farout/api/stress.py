@@ -13,8 +13,9 @@ from farout.adapters.function import FUNCTIONS, Function
 from farout.api.run import Result, run
 from farout.core import Detector, NotFitted
 from farout.data.inputs import as_image_set, is_images
-from farout.detectors.fitted_state import fit
+from farout.detectors.fitted_state import fit, has_fit
 from farout.detectors.panel.panel import Member, Panel
+from farout.detectors.trained.detector import TrainedDetector
 from farout.progress import shown
 from farout.protocols import PROTOCOLS, check
 from farout.study.sources.images import ImageSource, LiveImages
@@ -42,11 +43,12 @@ def stress(
 
     detector: a `Detector`, a `Panel` (its members share the forward passes), or a function from images [B, C, H, W] in
         [0, 1] to scores, larger = more outlying.
-    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel is
-        not fitted again); or images, any input of `farout.data.as_image_set`: then the detector is not fitted.
+    inliers: a name ("shapes", "cifar10", …), on whose training split the detector is fitted first (a fitted panel or
+        trained detector is not fitted again); or images, any input of `farout.data.as_image_set`: then the detector
+        is not fitted.
     outliers: the same, or a list of several sets; by default the standard ones of the inliers, else built-in ones.
     protocols: names, or "all": those that are possible with these inliers and train no models of their own, so all but
-        raised_bar. budget: "quick", "standard" or "full".
+        raised_bar and cost. budget: "quick", "standard" or "full".
     out: folder for the results.
     """
     if isinstance(detector, FUNCTIONS):
@@ -54,7 +56,7 @@ def stress(
     detector = _check_detector(detector)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
-    names = _untrained() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
+    names = _protocols() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
     for name in names:
         PROTOCOLS[name]
     if not names:
@@ -78,9 +80,9 @@ def stress(
         return run(study, out, progress=listener)
 
 
-def _untrained() -> list[str]:
-    """Return the names of the protocols that train no models of their own."""
-    return [name for name in PROTOCOLS.names() if not getattr(PROTOCOLS[name], "trains", False)]
+def _protocols() -> list[str]:
+    """Return the names of the protocols that are not run by name only."""
+    return [name for name in PROTOCOLS.names() if not getattr(PROTOCOLS[name], "by_name", False)]
 
 
 def _check_detector(detector: object) -> Detector | Panel:
@@ -136,6 +138,8 @@ def _subjects(detector: Detector | Panel, inliers: Inliers) -> list[Subject]:
             )
         weights = detector.network.digest
         return [PanelSubject(label, detector, weights, fitted_before=splits) for label in detector.detectors]
-    if train is not None:
-        fit(detector, train, val=inliers.val and inliers.val.preview(), seed=0)
-    return [ImageSubject(detector.name, detector, fitted_before=inliers.train)]
+    label = detector.label if isinstance(detector, TrainedDetector) else detector.name
+    if train is None or not has_fit(detector):
+        return [ImageSubject(label, detector)]
+    fit(detector, train, val=inliers.val and inliers.val.preview(), seed=0)
+    return [ImageSubject(label, detector, fitted_before=inliers.train)]

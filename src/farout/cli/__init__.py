@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, generated, listing, sets, studies
+from farout.cli import attacks, generated, listing, sets, studies, trained
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -41,9 +41,10 @@ def _options(
 
 
 app.command("list")(listing.list_)
+app.command("import")(trained.import_)
 for verb in (
     listing.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
-    generated.generate, studies.demo,
+    generated.generate, trained.train, studies.demo,
 ):  # fmt: skip
     app.command()(verb)
 

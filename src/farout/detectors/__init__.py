@@ -1,6 +1,10 @@
-"""Detectors: post-hoc methods, the panel that shares one forward pass between them, and their registry."""
+"""Detectors: post-hoc ones, the panel that shares one forward pass between them, trained ones, and their registry."""
 
-from farout.detectors.catalog import catalog
+from __future__ import annotations
+
+from pathlib import Path
+
+from farout.detectors.catalog import catalog, names_of
 from farout.detectors.posthoc.ash import ASH
 from farout.detectors.posthoc.dice import DICE
 from farout.detectors.posthoc.dn2 import DN2
@@ -24,11 +28,24 @@ from farout.detectors.posthoc.scale import Scale
 from farout.detectors.posthoc.she import SHE
 from farout.detectors.posthoc.temp_scaling import TempScaling
 from farout.detectors.posthoc.vim import ViM
+from farout.detectors.trained.ae import AE
+from farout.detectors.trained.detector import TrainedDetector
+from farout.detectors.trained.importing import import_weights
+from farout.training.files import header
 
 names = catalog.names
 create = catalog.create
 
+
+def load(path: str | Path) -> TrainedDetector:
+    """Return the trained detector of a file that `save`, `farout train` or `farout import` wrote."""
+    detector = catalog.create(header(Path(path), "detector").name, weights=path)
+    assert isinstance(detector, TrainedDetector)
+    return detector
+
+
 __all__ = [
+    "AE",
     "ASH",
     "DICE",
     "DN2",
@@ -51,7 +68,11 @@ __all__ = [
     "ReAct",
     "Scale",
     "TempScaling",
+    "TrainedDetector",
     "ViM",
     "create",
+    "import_weights",
+    "load",
     "names",
+    "names_of",
 ]

@@ -12,6 +12,12 @@ catalog: Registry[PostHoc | Detector] = Registry("detector", (Detector, PostHoc)
 register = catalog.add
 
 
+def names_of(base: type) -> list[str]:
+    """Return the names of the registered classes that derive from `base`."""
+    makers = ((name, catalog[name]) for name in catalog)
+    return [name for name, maker in makers if isinstance(maker, type) and issubclass(maker, base)]
+
+
 def registry_with(name: str) -> Registry[PostHoc | Detector]:
     """Return the registry that has this name: the detectors, else the adapters; an error suggests names of both."""
     try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from farout.core import Detector, ImageSet
+from farout.detectors.trained.detector import TrainedDetector
 from farout.identity import same
 from farout.scores import as_scores
 from farout.tensors import CHUNK
@@ -39,15 +40,25 @@ class NotSerializable(TypeError):
 
 
 def fit(detector: Detector, train: ImageSet, **others: Any) -> None:
-    """Fit a detector on the splits that its `fit` takes: `fit(train)`, or also `val`, `outliers` and `seed`."""
+    """Fit a detector on the splits that its `fit` takes: `fit(train)`, or also those of `accepted_arguments`."""
     detector.fit(train, **{name: others[name] for name in accepted_arguments(detector) if name in others})
 
 
+def has_fit(detector: Detector) -> bool:
+    """Return True if there is something to fit: not if it defines no `fit`, nor if it is a trained detector with its
+    weights."""
+    complete = isinstance(detector, TrainedDetector) and detector.complete
+    return type(detector).fit is not Detector.fit and not complete
+
+
 def accepted_arguments(detector: Detector) -> tuple[str, ...]:
-    """Return those of `val`, `outliers` and `seed` that its `fit` accepts."""
+    """Return those of `val`, `outliers`, `auxiliary_outliers` and `seed` that its `fit` accepts; of a trained detector,
+    those that it uses."""
+    if isinstance(detector, TrainedDetector):
+        return detector.fit_arguments
     parameters = inspect.signature(detector.fit).parameters
     every = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
-    return tuple(name for name in ("val", "outliers", "seed") if every or name in parameters)
+    return tuple(name for name in ("val", "outliers", "auxiliary_outliers", "seed") if every or name in parameters)
 
 
 def capture(fitted: Detector, build: Callable[[], Detector], images: Tensor | None) -> State:

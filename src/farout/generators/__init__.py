@@ -1,7 +1,6 @@
 """Generators: models that are trained on images and generate new ones.
 
-generator.py    `Generator`, the contract: training and weights; sampling.py: sampling and padding; files.py: weights
-                on disk
+generator.py    `Generator`, the contract: training and weights; sampling.py: sampling and padding
 gan.py          `Gan`: generators with a discriminator, and their task; adversarial.py: losses by name; conditional.py:
                 classes of generated images
 objective.py    terms of "The Raised Bar" that are added to the loss; terms.py computes them from information.py (mutual
@@ -15,13 +14,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from farout.generators import files
 from farout.generators.biggan import BigGAN
 from farout.generators.dcgan import DCGAN
 from farout.generators.generator import GENERATORS, Generator
 from farout.generators.objective import Objective
 from farout.generators.pix2pix import Pix2Pix
 from farout.generators.stylegan2 import StyleGAN2
+from farout.training.files import header
 
 __all__ = ["DCGAN", "GENERATORS", "BigGAN", "Generator", "Objective", "Pix2Pix", "StyleGAN2", "create", "load", "names"]
 
@@ -35,5 +34,5 @@ def create(name: str, side: int, channels: int = 3, **params: Any) -> Generator:
 
 def load(path: str | Path) -> Generator:
     """Return the trained generator of a file that `Generator.save` wrote."""
-    header = files.header(Path(path))
-    return GENERATORS.create(header.name, **header.params).load(path)
+    found = header(Path(path), "generator")
+    return GENERATORS.create(found.name, **found.params).load(path)

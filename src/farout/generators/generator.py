@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from farout.core import ImageSet
-from farout.generators import files
 from farout.generators.monitor import Monitor
 from farout.generators.objective import Objective
 from farout.generators.pairing import Pairing
@@ -22,8 +21,9 @@ from farout.generators.task import GeneratorTask
 from farout.identity import digest_module
 from farout.networks.ensemble import Ensemble
 from farout.networks.network import Network
+from farout.networks.weights import read_tensors
 from farout.registry import Registry
-from farout.training import Recipe, StageHistory, fit
+from farout.training import Recipe, StageHistory, files, fit
 from farout.training.loop import Progress
 
 PREFIX = "generator."
@@ -130,7 +130,7 @@ class Generator(Sampler):
 
     def save(self, path: str | Path) -> None:
         """Write the weights as safetensors, with the name and the settings."""
-        files.save(Path(path), self.state_dict(), files.Header(self.name, self.version, self.params))
+        files.save(Path(path), "generator", self.state_dict(), files.Header(self.name, self.version, self.params))
 
     def load(self, path: str | Path) -> Self:
         """Read weights that `save` wrote; raise if they are those of another generator or of other settings.
@@ -138,8 +138,8 @@ class Generator(Sampler):
         Settings of sampling alone, such as StyleGAN2's truncation, may differ.
         """
         params = {name: value for name, value in self.params.items() if name not in self.sampling}
-        files.check(Path(path), files.Header(self.name, self.version, params))
-        self.load_state_dict(files.tensors(Path(path)))
+        files.check(Path(path), "generator", files.Header(self.name, self.version, params))
+        self.load_state_dict(read_tensors(Path(path)))
         self.history = None
         return self
 

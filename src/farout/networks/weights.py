@@ -27,6 +27,10 @@ FINE_TUNED = (
 """Advice for weights that a training starts from."""
 
 
+WRAPPERS = ("state_dict", "model", "model_state", "model_state_dict", "net")
+"""Keys under which checkpoints hold the state dict, beside an optimizer or an epoch."""
+
+
 def save_weights(network: nn.Module, path: str | Path) -> None:
     """Write the network's weights and buffers to a safetensors file."""
     write_tensors(Path(path), network.state_dict(), {"format": "pt"})
@@ -35,7 +39,7 @@ def save_weights(network: nn.Module, path: str | Path) -> None:
 def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) -> Loaded:
     """Load the weights of a safetensors file, or of a .pt or .pth file that holds only tensors, into a network.
 
-    A {"state_dict": ...} wrapper and a "module." prefix are removed; counters of batch norms
+    A wrapper, {"state_dict": ...} or {"model": ...}, and a "module." prefix are removed; counters of batch norms
     (`num_batches_tracked`), which older files lack, may be missing. The classifier in a file is ignored if the
     network was created without one (classes=0).
 
@@ -47,8 +51,7 @@ def load_weights(network: Loaded, path: str | Path, *, fine_tune: bool = False) 
         tensors = adapted(tensors, network)
     own = network.state_dict()
     counters = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")}
-    _check(own, counters | tensors, Path(path), FINE_TUNED if fine_tune else UNCHANGED)
-    _check_numbers(own, counters | tensors, Path(path))
+    check_tensors(own, counters | tensors, Path(path), FINE_TUNED if fine_tune else UNCHANGED)
     network.load_state_dict(counters | tensors)
     return network
 
@@ -72,8 +75,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def _tensors_of(content: object, path: Path) -> dict[str, Tensor]:
     """Return the state dict in the result of `torch.load`."""
-    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
-        content = content["state_dict"]
+    if isinstance(content, Mapping):
+        content = next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), content)
     if not isinstance(content, Mapping) or not all(isinstance(value, Tensor) for value in content.values()):
         raise ValueError(f"{path} holds a {type(content).__name__} that is no state_dict; expected names with tensors")
     return {str(key): value for key, value in content.items()}
@@ -104,7 +107,8 @@ def _without_classifier(tensors: dict[str, Tensor], network: nn.Module) -> dict[
     return {key: value for key, value in tensors.items() if not key.startswith(prefixes)}
 
 
-def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, advice: str) -> None:
+def check_tensors(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, advice: str) -> None:
+    """Raise an error unless a file's tensors have the names, shapes and kinds of numbers that are expected."""
     if missing := own.keys() - got.keys():
         raise ValueError(f"{path} lacks {_some(missing)}; unexpected names in it: {_some(got.keys() - own.keys())}")
     if extra := got.keys() - own.keys():
@@ -116,6 +120,7 @@ def _check(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path, adv
     ]
     if other:
         raise ValueError(f"{path} has other shapes than the network: {_some(other)}. {advice}")
+    _check_numbers(own, got, path)
 
 
 def _check_numbers(own: Mapping[str, Tensor], got: Mapping[str, Tensor], path: Path) -> None:

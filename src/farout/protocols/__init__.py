@@ -5,6 +5,7 @@ from __future__ import annotations
 from farout.protocols.attributes.plan import Attributes
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.clean.plan import Clean
+from farout.protocols.cost.plan import Cost
 from farout.protocols.evasion.plan import Evasion
 from farout.protocols.evg.plan import Evg
 from farout.protocols.raised_bar.plan import RaisedBar
@@ -17,6 +18,7 @@ __all__ = [
     "PROTOCOLS",
     "Attributes",
     "Clean",
+    "Cost",
     "Evasion",
     "Evg",
     "Protocol",

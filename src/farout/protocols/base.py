@@ -17,8 +17,8 @@ from farout.study.study import Study
 class Protocol(Named, ABC):
     """Evaluation procedure for detectors: the cells it needs, and the tables and figures of their results."""
 
-    trains: ClassVar[bool] = False
-    """True if it trains models of its own, which takes longer than scoring; `farout.stress` runs it by name only."""
+    by_name: ClassVar[bool] = False
+    """True if `farout.stress` runs it by name only: it trains models of its own, or measures no scores."""
 
     def unsuited(self, study: Study) -> str | None:
         """Return the reason why this protocol cannot be run on the study's images; None if it can."""

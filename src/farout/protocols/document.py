@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from farout.progress import track
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.shared.columns import NETWORK, SEED
-from farout.report.content import COUNT, LABEL, Column, Document, Failure, Summary, Table
+from farout.protocols.shared.columns import DETECTOR, NETWORK, SEED
+from farout.report.content import COUNT, EXTRA, LABEL, Column, Document, Failure, Summary, Table
 from farout.study import results as stored
 from farout.study.fit_sizes import SPLITS, fit_text
 from farout.study.results import Results
 from farout.study.spec import ProtocolSpec
 
 FITTED = Column("fitted", LABEL)
+EXTRA_DATA = Column("extra_data", LABEL)
 
 
 def document(results: Results) -> Document:
@@ -34,7 +36,7 @@ def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:
     try:
-        return _protocol(spec.name).summarize(results)
+        return _marked(_protocol(spec.name).summarize(results), results.extra_data)
     except (KeyError, IndexError, AttributeError) as error:
         if isinstance(error, ValueError):
             raise
@@ -42,6 +44,17 @@ def _summary(spec: ProtocolSpec, results: Results) -> Summary:
             f"{results.store.root} does not hold what {spec.name} reads ({type(error).__name__}: {error}); is its "
             "plan.json the one that `farout run` wrote? The same run command writes it again"
         ) from error
+
+
+def _marked(summary: Summary, extra_data: Collection[str]) -> Summary:
+    """Return the summary with a mark at detectors that learned from extra data, in all tables."""
+    tables = [replace(table, marks={**table.marks, **_extra_marks(table, extra_data)}) for table in summary.tables]
+    return replace(summary, tables=tables)
+
+
+def _extra_marks(table: Table, extra_data: Collection[str]) -> dict[Column, list[str]]:
+    marks = [EXTRA if line.get(DETECTOR) in extra_data else "" for line in table.lines]
+    return {DETECTOR: marks} if any(marks) else {}
 
 
 def _protocol(name: str) -> type[Protocol]:
@@ -60,13 +73,14 @@ def _fitted(results: Results) -> list[Table]:
     """Return the table of fit sizes; empty if nothing was fitted."""
     if not results.fitted:
         return []
-    used = [kind for kind in SPLITS.values() if any(line[kind] for line in results.fitted)]
-    counts = [Column(name, COUNT) for kind in used for name in (kind, f"of_{kind}")]
-    lines = [{column: line[column.name] for column in (FITTED, NETWORK, SEED, *counts)} for line in results.fitted]
+    used = [kind for kind in SPLITS.values() if any(line.get(kind) for line in results.fitted)]
+    extra = [EXTRA_DATA] if any(line.get(EXTRA_DATA.name) for line in results.fitted) else []
+    columns = [FITTED, NETWORK, SEED, *(Column(name, COUNT) for kind in used for name in (kind, f"of_{kind}")), *extra]
+    lines = [{column: line.get(column.name, "") for column in columns} for line in results.fitted]
     caption = (
         "Number of images that each network was trained on and each detector was fitted on: training images, "
-        "validation images (they select the best epoch of a network) and outlier images. The columns of_… give how "
-        "many images the split has. 0: not fitted on this split. A detector that is fitted on fewer images than in its "
-        "paper may do worse."
+        "validation images (they select the best epoch of a network), outlier images and auxiliary outliers. The "
+        "columns of_… give how many images the split has. 0: not fitted on this split. extra_data: the outlier sets "
+        "that it learned from, if any. A detector that is fitted on fewer images than in its paper may do worse."
     )
     return [Table("fitted", "Number of images used for training and fitting", caption, lines)]

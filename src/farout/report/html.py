@@ -45,7 +45,7 @@ from farout.report.figures import (
 )
 from farout.report.figures.images import png
 from farout.report.figures.style import svg
-from farout.report.readable import MARKED, marks_of, readable
+from farout.report.readable import legend, marks_of, readable
 from farout.report.tables import write_tables
 
 
@@ -90,7 +90,7 @@ def _table(table: Table) -> dict[str, Any]:
     return {
         "title": table.title,
         "caption": table.caption,
-        "marked": MARKED if table.marks else "",
+        "marked": legend(table),
         "columns": [(table.columns[column], column.better) for column in columns],
         "rows": list(zip(*cells, strict=True)),
         "name": table.name,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from farout.report.content import BEST, TIED, Column, Table
-from farout.report.readable import MARKED, marks_of, readable
+from farout.report.readable import legend, marks_of, readable
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
     "→": r"$\to$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\ldots{}", "·": r"\textperiodcentered{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "†": r"\textdagger{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
 }  # fmt: skip
 """Characters that have a special meaning in LaTeX, or that it does not know."""
 
@@ -26,7 +26,7 @@ def latex(table: Table) -> str:
     lines = [list(line) for line in zip(*cells, strict=True)]
     rows = [_row(line) for line in [[_escape(name) for name in names], *lines]]
     body = [rf"\begin{{tabular}}{{{'l' * len(names)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
-    caption = [f"{table.title}.", table.caption, *([MARKED] if table.marks else [])]
+    caption = filter(None, (f"{table.title}.", table.caption, legend(table)))
     head = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(' '.join(caption))}}}"]
     head += [rf"\label{{tab:{re.sub('[^A-Za-z0-9_-]+', '-', table.name)}}}"]
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from farout.report.content import COUNT, INTERVAL, LABEL, Column, Table, cells
+from farout.report.content import COUNT, EXTRA, INTERVAL, LABEL, Column, Table, cells
 
 MARKED = (
     "Bold: the best detector of its network and outlier set; underlined: not significantly worse than the best "
     "(DeLong's paired test at the 0.05 level)."
 )
-"""Legend of a table's marks."""
+"""Legend of the marks of the best values."""
+DAGGER = "†"
+LEARNED = f"{DAGGER}: learned from outliers too (extra data, see the table of fit sizes)."
+"""Legend of the mark of detectors."""
 
 
 def readable(table: Table) -> dict[Column, list[str]]:
     """Return the columns as printed: three digits, intervals beside values, without columns that do not vary."""
     return {
-        column: [_format_cell(cell, column) for cell in cells(table.lines, column)]
+        column: [
+            _format_cell(cell, column) + (f" {DAGGER}" if mark == EXTRA else "")
+            for cell, mark in zip(cells(table.lines, column), marks_of(table, column), strict=True)
+        ]
         for column in table.columns
         if not (column.varying and _same(table, column))
     }
+
+
+def legend(table: Table) -> str:
+    """Return the legend of a table's marks; empty without marks."""
+    learned = [EXTRA in marks for marks in table.marks.values()]
+    return " ".join([*([MARKED] if not all(learned) else []), *([LEARNED] if any(learned) else [])])
 
 
 def marks_of(table: Table, column: Column) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from farout.files import make_folder, write_text
-from farout.report.content import Document, Table
+from farout.report.content import EXTRA, Document, Table
 from farout.report.latex import latex
-from farout.report.readable import readable
+from farout.report.readable import LEARNED, readable
 
 SHOWN = 5
 """Number of failure reasons in the text."""
@@ -26,6 +26,7 @@ def text(document: Document) -> str:
         for table in summary.tables[:1]:
             columns = {table.columns[column]: values for column, values in readable(table).items()}
             lines += ["", table.title, pd.DataFrame(columns).to_string(index=False)]
+            lines += [LEARNED] if any(EXTRA in marks for marks in table.marks.values()) else []
     return "\n".join([*lines, *_missing(document)])
 
 

@@ -8,13 +8,15 @@ import numpy as np
 import torch
 
 from farout.core import Activations, PostHoc
+from farout.detectors.catalog import names_of
+from farout.detectors.trained.detector import TrainedDetector
 from farout.networks import Network
 from farout.networks.passes import forward
 from farout.rng import numpy_generator
 from farout.study.budget import SHARED
 from farout.study.cells.fit import FitCell
 from farout.study.sources.networks import JoinedNetworks
-from farout.study.spec import StudySpec
+from farout.study.spec import Budget, DetectorSpec, StudySpec
 from farout.study.subjects.posthoc import PostHocSubject
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
-    """Return the study without the seeds and trained networks beyond its budget, and a text per cut."""
+    """Return the study without the seeds and trained networks beyond its budget, with the budget's preset of trained
+    detectors, and a text per cut."""
     shared, cuts = SHARED[spec.budget], []
     trained = [index for index, network in enumerate(spec.networks) if any(part.train for part in network.parts)]
     left_out = trained[shared.trained_networks :] if shared.trained_networks else []
@@ -39,7 +42,19 @@ def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     if shared.epochs and any(recipe.steps for recipe in recipes):
         cuts.append(f"steps of training after {shared.epochs} epochs")
     networks = [network for index, network in enumerate(spec.networks) if index not in left_out]
-    return spec.model_copy(update={"networks": networks, "seeds": seeds}), cuts
+    detectors = [_with_preset(item, spec.budget) for item in spec.detectors]
+    small = [new.name for new, item in zip(detectors, spec.detectors, strict=True) if new != item]
+    if small and spec.budget != "full":
+        cuts.append(f"the papers' settings (preset: full) of {', '.join(dict.fromkeys(small))}: preset small")
+    return spec.model_copy(update={"networks": networks, "seeds": seeds, "detectors": detectors}), cuts
+
+
+def _with_preset(item: DetectorSpec, budget: Budget) -> DetectorSpec:
+    """Return a trained detector with the preset of the budget, if it has neither a preset nor weights."""
+    if item.name not in names_of(TrainedDetector) or item.params.keys() & {"preset", "weights"}:
+        return item
+    preset = "full" if budget == "full" else "small"
+    return item.model_copy(update={"params": {**item.params, "preset": preset}})
 
 
 def drop_unsuited_detectors(trials: list[Trial]) -> list[str]:

@@ -15,7 +15,14 @@ def missing_downloads(spec: StudySpec) -> NotDownloaded:
     """Return an error that lists every file a run would download. Downloads nothing itself."""
     spec, _ = cut_to_budget(spec)
     inliers = spec.inliers
-    named = (inliers.train, inliers.val, inliers.test, *spec.outliers, spec.validation_outliers)
+    named = (
+        inliers.train,
+        inliers.val,
+        inliers.test,
+        *spec.outliers,
+        spec.validation_outliers,
+        *spec.auxiliary_outliers,
+    )
     with offline() as absent:
         for data in named:
             with suppress(NotDownloaded):

@@ -12,10 +12,11 @@ from farout.study.sources.images import ImageSource, SubsetImages
 if TYPE_CHECKING:
     from farout.study.study import Trial
 
-SPLITS = {"train": "training", "val": "validation", "outliers": "outlier"}
+SPLITS = {"train": "training", "val": "validation", "outliers": "outlier", "auxiliary_outliers": "auxiliary"}
 """Splits used for fitting, and the adjective for their images in text."""
 Line = dict[str, Any]
-"""Table row: the fitted thing (`fitted`, `network`, `seed`), and per split the images used and, as of_…, available."""
+"""Table row: the fitted thing (`fitted`, `network`, `seed`), per split the images used and, as of_…, available, and the
+outlier sets that it learned from (`extra_data`)."""
 
 
 def fit_lines(trials: Sequence[Trial]) -> list[Line]:
@@ -40,7 +41,7 @@ def fit_text(lines: Iterable[Line]) -> list[str]:
     """Return a line of text per group of networks and detectors that were fitted on the same numbers of images."""
     groups: dict[str, list[str]] = {}
     for line in lines:
-        sizes = [_size(line, kind) for kind in SPLITS.values() if line[kind]]
+        sizes = [_size(line, kind) for kind in SPLITS.values() if line.get(kind)]
         if sizes:
             groups.setdefault(" and ".join(sizes), []).append(line["fitted"])
     return [f"fitted on {sizes}: {', '.join(dict.fromkeys(names))}" for sizes, names in groups.items()]
@@ -76,14 +77,14 @@ def _detectors(trial: Trial) -> Iterator[Line]:
     """Yield a line per group of detectors that share the network and the splits they are fitted on."""
     groups: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
     for subject in trial.subjects:
-        groups.setdefault((subject.network, tuple(subject.learns)), []).append(subject)
+        groups.setdefault((subject.network, (*subject.learns, subject.extra_data)), []).append(subject)
     for (network, _), subjects in groups.items():
         names = ", ".join(subject.label for subject in subjects)
-        yield _line(names, network, trial.seed, subjects[0].learns)
+        yield _line(names, network, trial.seed, subjects[0].learns, subjects[0].extra_data)
 
 
-def _line(fitted: str, network: str, seed: int, splits: Mapping[str, ImageSource]) -> Line:
-    line: Line = {"fitted": fitted, "network": network, "seed": str(seed)}
+def _line(fitted: str, network: str, seed: int, splits: Mapping[str, ImageSource], extra: str = "") -> Line:
+    line: Line = {"fitted": fitted, "network": network, "seed": str(seed), "extra_data": extra}
     for split, kind in SPLITS.items():
         used, available = _sizes(splits[split]) if split in splits else (0, 0)
         line |= {kind: used, f"of_{kind}": available}

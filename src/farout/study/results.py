@@ -85,6 +85,7 @@ def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
     facts["notes"] = [*study.notes, *_detector_notes(study)]
     facts["fitted"] = fit_lines(study.trials)
+    facts["extra_data"] = {s.label: s.extra_data for t in study.trials for s in t.subjects if s.extra_data}
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
     write_verified_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
 
@@ -133,6 +134,8 @@ class Results:
         """Caveats that a reader of the results must know."""
         self.fitted = plan.fitted
         """Fit sizes of networks and detectors, see fit_sizes.py."""
+        self.extra_data = plan.extra_data
+        """By label of a detector, the outlier sets that it learned from."""
 
     @cached_property
     def damaged(self) -> list[str]:
@@ -234,6 +237,7 @@ class _Plan(BaseModel):
 
     format: int
     fitted: list[dict[str, Any]]
+    extra_data: dict[str, str] = {}
     name: str
     budget: str
     spec: Any

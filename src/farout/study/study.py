@@ -15,13 +15,14 @@ from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.provenance import count_shared
+from farout.detectors.trained.detector import TrainedDetector
 from farout.registry import UnknownName
 from farout.study.budget import SHARED
 from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
 from farout.study.generated import generated_cuts, generated_from
 from farout.study.networks import depends_on_seed, network_from
-from farout.study.sources.images import CutImages, ImageSource, MatchedImages, NamedImages, subset
+from farout.study.sources.images import CutImages, ImageSource, JoinedImages, MatchedImages, NamedImages, subset
 from farout.study.sources.networks import NetworkSource, forget_loaded
 from farout.study.spec import (
     Budget,
@@ -51,6 +52,16 @@ class Inliers:
     test: ImageSource
     outliers: ImageSource | None = None
     """Outliers that supervised detectors are fitted on; never among those tested."""
+    auxiliary_outliers: tuple[ImageSource, ...] = ()
+    """Sets of outliers that trained detectors learn from; never among those tested."""
+
+    @property
+    def splits(self) -> dict[str, ImageSource]:
+        """Images that a detector may be fitted on, by split."""
+        joined = JoinedImages(self.auxiliary_outliers) if len(self.auxiliary_outliers) > 1 else None
+        auxiliary = joined or next(iter(self.auxiliary_outliers), None)
+        splits = {"train": self.train, "val": self.val, "outliers": self.outliers, "auxiliary_outliers": auxiliary}
+        return {name: source for name, source in splits.items() if source is not None}
 
 
 @dataclass(frozen=True)
@@ -86,17 +97,17 @@ class Trial:
 
     def _check_outliers(self) -> None:
         """Raise if detectors would be fitted on outliers that they are tested on."""
-        learned = self.inliers.outliers
-        if learned is None:
-            return
-        if self.inliers.val is None:
+        if self.inliers.outliers is not None and self.inliers.val is None:
             raise ValueError(
                 "validation_outliers: detectors learn to tell them from the inliers' val split, and these inliers have "
                 "none; add a val or a train split"
             )
-        for name, images in self.outliers.items():
-            if count := count_shared(learned.preview(), images.preview()):
-                raise ValueError(f"validation_outliers: {count:,} of them are in the outlier set {name!r}; give others")
+        learned = [("validation_outliers", source) for source in (self.inliers.outliers,) if source]
+        learned += [("auxiliary_outliers", source) for source in self.inliers.auxiliary_outliers]
+        for key, source in learned:
+            for name, images in self.outliers.items():
+                if count := count_shared(source.preview(), images.preview()):
+                    raise ValueError(f"{key}: {count:,} of them are in the outlier set {name!r}; give others")
 
     def _check_names(self) -> None:
         """Raise if two results would have the same name."""
@@ -123,6 +134,8 @@ class Study:
     """Texts on what the budget leaves out."""
     notes: list[str] = field(default_factory=list)
     """Caveats that a reader of the results must know."""
+    device: str = "cpu"
+    """Device that the run uses; only measurements of time depend on it."""
 
     def check(self) -> None:
         """Raise for errors that can be found before any work."""
@@ -156,11 +169,12 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
     splits = {name: getattr(spec.inliers, name) for name in ("train", "val", "test")}
     named = InliersSpec(**{name: data and seeded(data, seed) for name, data in splits.items()})
     inliers = inliers_from(named, spec.budget)
+    shared = SHARED[spec.budget]
     if spec.validation_outliers:
-        learned = MatchedImages(
-            images_from(seeded(spec.validation_outliers, seed), inliers, spec.budget), inliers.test.about.shape
-        )
-        inliers = replace(inliers, outliers=subset(learned, SHARED[spec.budget].val_images))
+        learned = _learned(spec.validation_outliers, inliers, spec.budget, seed)
+        inliers = replace(inliers, outliers=subset(learned, shared.val_images))
+    auxiliary = [_learned(data, inliers, spec.budget, seed) for data in spec.auxiliary_outliers]
+    inliers = replace(inliers, auxiliary_outliers=tuple(subset(one, shared.train_images) for one in auxiliary))
     named_outliers = [seeded(data, seed) for data in spec.outliers or own_outliers(spec.inliers.test)]
     outliers = outliers_from(named_outliers, inliers, spec.budget)
     new = seed == spec.seeds[0] or named != spec.inliers
@@ -168,6 +182,11 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
         network_from(item, inliers, spec.budget, seed) for item in spec.networks if new or depends_on_seed(item)
     ]
     return Trial(seed, inliers, outliers, _subjects(spec, inliers, networks, new, seed))
+
+
+def _learned(data: ImagesSpec, inliers: Inliers, budget: Budget, seed: int) -> ImageSource:
+    """Return outliers that detectors learn from, in the inliers' shape."""
+    return MatchedImages(images_from(seeded(data, seed), inliers, budget), inliers.test.about.shape)
 
 
 def _generated_cuts(spec: StudySpec, trial: Trial) -> list[str]:
@@ -240,8 +259,10 @@ def _detector(item: DetectorSpec) -> PostHoc | Detector:
         raise ValueError(f"detector {item.name} with {params or 'no parameters'}: {error}") from error
 
 
-def _learns_from_outliers(detector: PostHoc | Detector) -> bool:
-    return detector.supervised if isinstance(detector, PostHoc) else "outliers" in accepted_arguments(detector)
+def _learns_from(split: str, detector: PostHoc | Detector) -> bool:
+    if isinstance(detector, PostHoc):
+        return split == "outliers" and detector.supervised
+    return split in accepted_arguments(detector)
 
 
 def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], new: bool, seed: int) -> list[Subject]:
@@ -250,10 +271,9 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
     if post_hoc and not spec.networks:
         names = ", ".join(item.name for item, _ in post_hoc)
         raise ValueError(f"{names} read a network's activations, and the study {spec.name} has no networks:")
-    if spec.validation_outliers and not any(_learns_from_outliers(detector) for _, detector in detectors):
-        raise ValueError(
-            f"validation_outliers: no detector of the study {spec.name} learns from outliers: leave them out"
-        )
+    for key, split in (("validation_outliers", "outliers"), ("auxiliary_outliers", "auxiliary_outliers")):
+        if getattr(spec, key) and not any(_learns_from(split, detector) for _, detector in detectors):
+            raise ValueError(f"{key}: no detector of the study {spec.name} learns from outliers: leave them out")
     unnamed = [detector for item, detector in post_hoc if item.label is None]
     labels = iter(label_detectors(unnamed) if unnamed else ())
     named = [(item.label or next(labels), detector) for item, detector in post_hoc]
@@ -263,10 +283,13 @@ def _subjects(spec: StudySpec, inliers: Inliers, networks: list[NetworkSource], 
             fit = build_posthoc_fit_cell(network, detector, inliers.train, inliers.val, inliers.outliers)
             subjects.append(PostHocSubject(name, fit))
     readers = [
-        item
+        (item, detector)
         for item, detector in detectors
         if isinstance(detector, Detector) and (new or (inliers.train and "seed" in accepted_arguments(detector)))
     ]
-    splits = {"train": inliers.train, "val": inliers.val, "outliers": inliers.outliers}
-    available = {name: source for name, source in splits.items() if source is not None}
-    return subjects + [ImageSubject(item.label or item.name, item, available, seed) for item in readers]
+    return subjects + [ImageSubject(_title(item, one), item, inliers.splits, seed) for item, one in readers]
+
+
+def _title(item: DetectorSpec, detector: Detector) -> str:
+    """Return the name of a detector in tables, with its preset if it is trained."""
+    return item.label or (detector.label if isinstance(detector, TrainedDetector) else item.name)

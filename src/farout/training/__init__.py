@@ -5,7 +5,7 @@ recipe.py      all settings of a training; presets.py: those of papers; schedule
 loop.py        `fit`: trains a task, with checkpoints and progress; stage.py: one stage of it, step by step
 feed.py        the batches of every step; augment.py: augmentation of images
 players.py     optimizers, clipping, loss scaling; lars.py: LARS; weights.py: copies and moving averages
-checkpoint.py  the state of a training in a file
+checkpoint.py  the state of a training in a file; files.py: finished models in files
 classifier.py  the task of a classifier; exposure.py: the same with outlier exposure
 """
 

@@ -70,10 +70,10 @@ def panel(weights: str, members: list[str]) -> farout.Panel:
 
 
 def test_all_detectors_score_in_a_study_as_in_a_panel(weights: str, tmp_path: Path) -> None:
-    farout.run(spec(weights, list(detectors.names())), tmp_path)
+    farout.run(spec(weights, detectors.names_of(farout.PostHoc)), tmp_path)
     found = scores(tmp_path)
     train, val = (farout.load("toy", split, limit=150) for split in ("train", "val"))
-    fitted = panel(weights, detectors.names()).fit(train, val)
+    fitted = panel(weights, detectors.names_of(farout.PostHoc)).fit(train, val)
     for outliers, images in {"": farout.load("toy", limit=150), "noise": farout.load("noise", limit=70)}.items():
         for detector, expected in fitted.score(images).items():
             np.testing.assert_array_equal(found[detector, outliers], expected, err_msg=detector)

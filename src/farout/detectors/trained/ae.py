@@ -12,9 +12,15 @@ from torch import Tensor, nn
 
 from farout.core import ImageSet
 from farout.detectors.catalog import register
-from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
+from farout.detectors.trained.detector import BY_PRESET, INPUTS, Inputs, Preset, TrainedDetector, TrainingSets
 from farout.identity import Json
 from farout.training import Batch, Context, Recipe, Stage, Task
+
+ENCODER = {0: "conv1", 1: "norm", 3: "conv2", 4: "norm", 6: "conv3", 7: "norm", 9: "conv4", 10: "norm", 12: "fc1",
+           13: "norm", 15: "fc2"}  # fmt: skip
+DECODER = {0: "fc1", 2: "conv1", 4: "conv2", 6: "conv3"}
+"""Names of the layers in the authors' code, by place."""
+STATISTICS_OF_NORM = ("running_mean", "running_var")
 
 
 class Reconstruction(Task):
@@ -70,6 +76,22 @@ class AE(TrainedDetector):
 
     def compute(self, images: Tensor) -> Tensor:
         return self.errors(images)
+
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of the public code of "Evaluation via Generation".
+
+        Every layer is there by its name and as `*.net.N`, its place; batch norms only by their place.
+        """
+        state: dict[str, Tensor] = {}
+        for names, part in ((ENCODER, "encoder"), (DECODER, "decoder")):
+            for place, name in names.items():
+                found = name if f"{part}.{name}.weight" in tensors else f"net.{place}"
+                state |= {
+                    f"{part}.{place}.{key}": tensors[f"{part}.{found}.{key}"]
+                    for key in ("weight", "bias", *(STATISTICS_OF_NORM if name == "norm" else ()))
+                }
+        channels, side = state["encoder.0.weight"].shape[1], 4 * state["decoder.0.weight"].shape[2]
+        return {INPUTS: torch.tensor(Inputs(channels, side, 0)), **state}
 
     def errors(self, images: Tensor) -> Tensor:
         """Return the mean squared error of every image, [B]."""

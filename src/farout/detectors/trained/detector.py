@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -12,22 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from farout.checks import check_choice
-from farout.component import Component
 from farout.core import Detector, ImageSet, NotFitted
 from farout.data.splits import select_split
-from farout.identity import digest_module
+from farout.detectors.trained.settings import BY_PRESET as BY_PRESET
+from farout.detectors.trained.settings import Preset as Preset
+from farout.detectors.trained.settings import Settings
+from farout.identity import bytes_of, digest_arrays
 from farout.networks.base import seeded
+from farout.networks.weights import read_tensors
 from farout.rng import seed_of
 from farout.tensors import chunks
-from farout.training import Recipe, StageHistory, Task, fit
+from farout.training import StageHistory, Task, files, fit
 from farout.training.loop import Progress
 
-Preset = Literal["small", "full"]
-"""Settings: those that train on two cores in minutes, or the paper's."""
-PRESETS: tuple[Preset, ...] = ("small", "full")
-BY_PRESET: Any = None
-"""Default of a field whose value the preset sets."""
 Outliers = Literal["unused", "optional", "required"]
 """Use of auxiliary outliers in training."""
 INPUTS = "inputs"
@@ -60,15 +57,13 @@ class TrainingSets(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False)
-class TrainedDetector(Component, Detector, ABC):
+class TrainedDetector(Settings, Detector, ABC):
     """Detector whose modules are trained on the inliers. Settings are the fields of a dataclass.
 
     A subclass lists its `presets`, and defines `build`, `recipe`, `task` and `compute`; `measure` if the score needs
     statistics of the training images. A field with the default BY_PRESET takes the preset's value.
     """
 
-    presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {"small": {}, "full": {}}
-    """Values of the fields with the default BY_PRESET."""
     outliers: ClassVar[Outliers] = "unused"
     sides: ClassVar[tuple[int, ...]] = (28, 32, 64)
     """Sides of images that it takes."""
@@ -77,9 +72,6 @@ class TrainedDetector(Component, Detector, ABC):
     at_once: ClassVar[int] = 256
     """Images scored at a time."""
 
-    preset: Preset = "small"
-    training: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `farout.training.Recipe` that differ from the preset's: {epochs: 3, lr: 0.001}."""
     history: list[StageHistory] = field(default_factory=list, init=False, repr=False)
     """Losses and validation figures of the training, by stage; empty if it was loaded."""
     modules: dict[str, nn.Module] = field(default_factory=dict, init=False, repr=False)
@@ -87,25 +79,23 @@ class TrainedDetector(Component, Detector, ABC):
     inputs: Inputs | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_choice("preset", self.preset, PRESETS)
-        for name, value in self.presets[self.preset].items():
-            if getattr(self, name) is BY_PRESET:
-                setattr(self, name, value)
-        self.recipe().changed(**self.training)  # raise now if a setting is unknown
+        super().__post_init__()
+        if self.weights is not None:
+            self.load_state_dict(read_tensors(Path(self.weights)))
 
-    @property
-    def label(self) -> str:
-        return f"{self.name} ({self.preset})"
+    def identity(self) -> dict[str, Any]:
+        """Return the settings and the recipe; once it is fitted or loaded, its state in place of the recipe."""
+        identity = super().identity()
+        if self.inputs is not None:
+            del identity["recipe"]
+            identity["state"] = self.digest
+        return identity
 
     # Defined by subclasses
 
     @abstractmethod
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
         """Return the modules by name, with new weights drawn from torch's global generator."""
-
-    @abstractmethod
-    def recipe(self) -> Recipe:
-        """Return the preset's recipe."""
 
     @abstractmethod
     def task(self, sets: TrainingSets) -> Task:
@@ -119,7 +109,27 @@ class TrainedDetector(Component, Detector, ABC):
         """Return statistics of the training images that the score needs, after training; see `statistics`."""
         return {}
 
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the tensors of `state_dict` from those of its authors' checkpoint; without inputs, CIFAR-10's hold."""
+        raise ValueError(f"farout knows no published checkpoint of {self.name}; train one: farout train {self.name} …")
+
     # Training
+
+    @property
+    def complete(self) -> bool:
+        """True if nothing is left to fit: modules and, if the score needs them, statistics."""
+        return self.inputs is not None and (bool(self.statistics) or not self._measures)
+
+    @property
+    def _measures(self) -> bool:
+        return type(self).measure is not TrainedDetector.measure
+
+    @property
+    def fit_arguments(self) -> tuple[str, ...]:
+        """Arguments that `fit` uses beside the training images."""
+        if self.weights is not None:
+            return ("seed", "device") if self._measures else ()
+        return ("val", *(["auxiliary_outliers"] if self.outliers != "unused" else []), "seed", "device")
 
     def fit(  # type: ignore[override]
         self,
@@ -132,26 +142,35 @@ class TrainedDetector(Component, Detector, ABC):
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Train on inliers; a second fit replaces the first.
+        """Train on inliers; a second fit replaces the first. With `weights`, only measure the statistics they lack.
 
         val: validation images; None = a tenth of the training images, which then do not train.
         auxiliary_outliers: outliers to learn from.
         checkpoint, progress: as in `farout.training.fit`.
         """
+        self.check_fit(train, auxiliary_outliers)
+        if self.weights is not None:
+            if not self.complete:
+                self.statistics = self.to(device or "cpu").measure(train, seed=seed)
+            return self
         sets = self._sets(train, val, auxiliary_outliers)
         inputs = Inputs(train.shape[0], train.shape[1], len(train.classes) if train.labels is not None else 0)
         with seeded(seed_of(seed, "weights", self.name)):
             self.modules = self.build(inputs)
         self.inputs, self.statistics = inputs, {}
-        recipe = self.recipe().changed(**{"seed": seed, **self.training})
         self.history = fit(
-            self.task(sets), sets.train, recipe, device=device or "cpu", checkpoint=checkpoint, progress=progress
+            self.task(sets),
+            sets.train,
+            self.changed_recipe(seed),
+            device=device or "cpu",
+            checkpoint=checkpoint,
+            progress=progress,
         )
         self.statistics = self.measure(sets.train, seed=seed)
         return self
 
-    def _sets(self, train: ImageSet, val: ImageSet | None, outliers: ImageSet | None) -> TrainingSets:
-        """Return the images of a training. Raise if it cannot work on them."""
+    def check_fit(self, train: ImageSet, auxiliary_outliers: ImageSet | None = None) -> None:
+        """Raise if `fit` cannot work on these images; nothing but their shapes and labels is read."""
         channels, height, width = train.shape
         if height != width or width not in self.sides or channels not in (1, 3):
             sides = ", ".join(map(str, self.sides))
@@ -159,17 +178,24 @@ class TrainedDetector(Component, Detector, ABC):
                 f"{self.name} takes square images with 1 or 3 channels and a side of {sides}, got {channels} channels "
                 f"and {height}×{width}; resize them, in a study by options of the data set"
             )
+        if self.weights is not None:
+            self._check_shape(train.shape)
+            return
         if self.labeled and (train.labels is None or len(np.unique(train.labels)) < 2):
             raise ValueError(f"{self.name} learns to classify: expected training images of at least two classes")
-        if self.outliers == "required" and outliers is None:
+        if self.outliers == "required" and auxiliary_outliers is None:
             raise ValueError(
                 f"{self.name} learns from outliers and got none: give fit(…, auxiliary_outliers=images), in a study "
                 "auxiliary_outliers:, on the command line --outliers"
             )
-        if outliers is not None and outliers.shape != train.shape:
+        if auxiliary_outliers is not None and auxiliary_outliers.shape != train.shape:
             raise ValueError(
-                f"{self.name}: auxiliary outliers have shape {outliers.shape}, the training images {train.shape}"
+                f"{self.name}: auxiliary outliers have shape {auxiliary_outliers.shape}, the training images "
+                f"{train.shape}"
             )
+
+    def _sets(self, train: ImageSet, val: ImageSet | None, outliers: ImageSet | None) -> TrainingSets:
+        """Return the images of a training."""
         if val is None:
             train, val = select_split(train, "train"), select_split(train, "val")
         return TrainingSets(train, val, None if self.outliers == "unused" else outliers)
@@ -178,20 +204,26 @@ class TrainedDetector(Component, Detector, ABC):
 
     def score(self, images: Tensor) -> Tensor:
         """Return the score of every image [B, C, H, W] in [0, 1]: [B] float64, larger = more outlying."""
-        inputs = self._fitted()
-        if tuple(images.shape[1:]) != (inputs.channels, inputs.side, inputs.side):
-            raise ValueError(
-                f"{self.name} was trained on images of {inputs.channels}×{inputs.side}×{inputs.side}, got "
-                f"{list(images.shape)}"
-            )
+        self._fitted()
+        self._check_shape(images.shape[1:])
         self.to(images.device)
         parts = [self.compute(images[part]).double() for part in chunks(len(images), self.at_once)]
         return torch.cat([torch.empty(0, dtype=torch.float64, device=images.device), *parts])
 
     def _fitted(self) -> Inputs:
-        if self.inputs is None:
-            raise NotFitted(f"{self.name} is not fitted: call fit on the inliers' train split, or load weights, first")
+        """Return the inputs; raise if something is left to fit."""
+        if self.inputs is None or not self.complete:
+            lacks = "is not fitted" if self.inputs is None else "has weights without statistics of the training images"
+            raise NotFitted(f"{self.name} {lacks}: call fit on the inliers' train split first")
         return self.inputs
+
+    def _check_shape(self, shape: Sequence[int]) -> None:
+        assert self.inputs is not None
+        channels, side, _ = self.inputs
+        if tuple(shape) != (channels, side, side):
+            raise ValueError(
+                f"{self.name} was trained on images of {channels}×{side}×{side}, got {'×'.join(map(str, shape))}"
+            )
 
     def to(self, device: str | torch.device) -> Self:
         """Move modules and statistics to a device."""
@@ -204,9 +236,8 @@ class TrainedDetector(Component, Detector, ABC):
 
     @property
     def digest(self) -> str:
-        """Hash of the trained modules."""
-        self._fitted()
-        return digest_module(nn.ModuleDict(self.modules))
+        """Hash of the modules' tensors and of the statistics."""
+        return digest_arrays((name, bytes_of(tensor)) for name, tensor in sorted(self.state_dict().items()))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the tensors of all modules and statistics, and the inputs; empty before `fit`."""
@@ -229,6 +260,20 @@ class TrainedDetector(Component, Detector, ABC):
         try:
             nn.ModuleDict(self.modules).load_state_dict(rest)
         except RuntimeError as error:
-            raise ValueError(f"the weights do not fit {self.name} with {self.params}: {error}") from error
+            raise ValueError(f"the weights do not fit {self.name} with {self.stored_params}: {error}") from error
         for module in self.modules.values():
             module.eval()
+
+    def save(self, path: str | Path) -> None:
+        """Write weights and statistics as safetensors, with the name and the settings."""
+        if self.inputs is None:
+            raise NotFitted(f"{self.name} is not fitted, so there are no weights to save: call fit first")
+        header = files.Header(self.name, self.version, self.stored_params)
+        files.save(Path(path), "detector", self.state_dict(), header)
+
+    def load(self, path: str | Path) -> Self:
+        """Read weights that `save` wrote; raise if they are those of another detector or of other settings."""
+        files.check(Path(path), "detector", files.Header(self.name, self.version, self.stored_params))
+        self.load_state_dict(read_tensors(Path(path)))
+        self.history = []
+        return self

@@ -49,7 +49,7 @@ class RaisedBar(Protocol):
     """Near-OoD outliers and Shifted inliers that generators make from the inliers alone."""
 
     name = "raised_bar"
-    trains = True
+    by_name = True
 
     def __init__(
         self,

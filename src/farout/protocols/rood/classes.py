@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from farout.core import Detector, ImageSet, PostHoc
+from farout.core import ImageSet, PostHoc
 from farout.data.arrays import OUTLIER
-from farout.detectors.catalog import catalog
+from farout.detectors.catalog import catalog, names_of
+from farout.detectors.fitted_state import has_fit
+from farout.detectors.trained.detector import TrainedDetector
 from farout.study.subjects.images import ImageSubject
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
@@ -31,7 +34,10 @@ def _learns(subject: Subject) -> bool:
     """Return True if it can be fitted on one class; for one that comes fitted, `fitted_on` raises later."""
     if isinstance(subject, PostHocSubject):
         return _fits_on_one(subject.fit.detector)
-    return not isinstance(subject, ImageSubject) or type(subject.make()).fit is not Detector.fit
+    if not isinstance(subject, ImageSubject):
+        return True
+    detector = subject.make()
+    return has_fit(detector) and not (isinstance(detector, TrainedDetector) and detector.labeled)
 
 
 def _fits_on_one(detector: PostHoc | type[PostHoc]) -> bool:
@@ -40,10 +46,10 @@ def _fits_on_one(detector: PostHoc | type[PostHoc]) -> bool:
 
 def _able() -> list[str]:
     """Return the names of the detectors that can be fitted on one class."""
-    makers = ((name, catalog[name]) for name in catalog)
-    return [
-        name for name, maker in makers if isinstance(maker, type) and issubclass(maker, PostHoc) and _fits_on_one(maker)
-    ]
+    makers: Iterable[Any] = map(catalog.__getitem__, names_of(PostHoc))
+    trained: Iterable[Any] = map(catalog.__getitem__, names_of(TrainedDetector))
+    able = [*filter(_fits_on_one, makers), *(maker for maker in trained if not maker.labeled)]
+    return [maker.name for maker in able]
 
 
 def one_class_names(whole: ImageSet, test: ImageSet, train: ImageSet) -> dict[int, str]:

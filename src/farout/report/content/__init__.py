@@ -26,6 +26,7 @@ from farout.report.content.figures import (
 from farout.report.content.table import (
     BEST,
     COUNT,
+    EXTRA,
     INTERVAL,
     LABEL,
     TIED,
@@ -43,6 +44,7 @@ from farout.report.content.table import (
 __all__ = [
     "BEST",
     "COUNT",
+    "EXTRA",
     "INTERVAL",
     "LABEL",
     "TIED",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-BEST, TIED = "best", "tied"
+BEST, TIED, EXTRA = "best", "tied", "extra"
 ENDS = ("", "_low", "_high")
 """Suffixes of the three plain columns of an interval."""
 
@@ -60,7 +60,8 @@ class Table:
     caption: str
     lines: Lines
     marks: Mapping[Column, Sequence[str]] = field(default_factory=dict)
-    """Marks of some columns, for every line BEST, TIED (with the best, by a paired test) or an empty string."""
+    """Marks of some columns, for every line BEST, TIED (with the best, by a paired test), EXTRA (of a detector that
+    learned from extra data) or an empty string."""
 
     @cached_property
     def columns(self) -> dict[Column, str]:

@@ -17,7 +17,16 @@ from torch import Tensor
 
 from farout.core import Detector
 from farout.detectors.catalog import create_any
-from farout.detectors.fitted_state import CHECK_IMAGES, NotSerializable, accepted_arguments, capture, fit, restore
+from farout.detectors.fitted_state import (
+    CHECK_IMAGES,
+    NotSerializable,
+    accepted_arguments,
+    capture,
+    fit,
+    has_fit,
+    restore,
+)
+from farout.detectors.trained.detector import TrainedDetector
 from farout.identity import Json, describe
 from farout.networks.base import seeded
 from farout.rng import seed_of
@@ -29,6 +38,7 @@ from farout.study.store import Store, array_file
 from farout.training import resumable
 from farout.training.loop import VERSION
 
+CPU = torch.device("cpu")
 STATE = "state.safetensors"
 WHY = "why"
 """Key of the text on why a state cannot be stored."""
@@ -43,7 +53,7 @@ class DetectorFitCell(Cell):
     own: Json
     """Description of the detector, see `description`."""
     splits: tuple[tuple[str, ImageSource], ...]
-    """Images to fit it on: train, and val and outliers if its `fit` accepts them."""
+    """Images to fit it on: train, and those of the other splits that its `fit` accepts."""
     seed: int | None
     """None if its `fit` accepts none."""
 
@@ -76,7 +86,7 @@ class DetectorFitCell(Cell):
         assert isinstance(detector, Detector)
         return detector
 
-    def fit(self, store: Store) -> tuple[Detector, Tensor | None]:
+    def fit(self, store: Store, device: torch.device = CPU) -> tuple[Detector, Tensor | None]:
         """Return a fitted detector and a few training images; an unfitted one and None without training images.
 
         The global generators are seeded, so that a detector that uses them is the same in any process, and a training
@@ -86,9 +96,11 @@ class DetectorFitCell(Cell):
         detector, images = self.make(seed), {name: source.open(store) for name, source in self.splits}
         train = images.pop("train", None)
         if train is None:
+            if describe(detector) != self.own and not is_random(self.own):
+                raise RuntimeError(f"{self.label} has changed since the run was planned; run again")
             return detector, None
         with global_seed(seed):
-            fit(detector, train, **images, **({} if self.seed is None else {"seed": self.seed}))
+            fit(detector, train, **images, **({} if self.seed is None else {"seed": self.seed}), device=device)
         return detector, train.batch(np.arange(min(CHECK_IMAGES, len(train))))
 
     def kept(self, store: Store) -> bool:
@@ -121,11 +133,13 @@ def build_fit_cell(
 ) -> DetectorFitCell | None:
     """Return the cell that creates and fits a detector once.
 
-    Return None if every process would create the same detector: it is not fitted, and nothing in it is random.
+    Return None if every process would create the same detector: it is not fitted, and nothing in it is random or read
+    from a file.
     """
     detector = make()
-    if type(detector).fit is Detector.fit or "train" not in splits:
-        return DetectorFitCell(label, spec, own, (), None) if is_random(own) else None
+    if not has_fit(detector) or "train" not in splits:
+        drawn = is_random(own) or isinstance(detector, TrainedDetector)
+        return DetectorFitCell(label, spec, own, (), None) if drawn else None
     accepted = accepted_arguments(detector)
     used = tuple((name, source) for name, source in splits.items() if name == "train" or name in accepted)
     return DetectorFitCell(label, spec, own, used, seed if "seed" in accepted else None)
@@ -170,19 +184,19 @@ class DetectorFitWork(Work):
         return [Chunk("fit", 0, self.roles["fit"])]
 
     def prepare(self, store: Store, device: torch.device) -> Job:
-        return DetectorFitJob(self.cells[0], store, self.id)
+        return DetectorFitJob(self.cells[0], store, device, self.id)
 
 
 class DetectorFitJob(SingleJob[DetectorFitCell]):
     """Fits the detector and captures its state."""
 
-    def __init__(self, cell: DetectorFitCell, store: Store, work: str) -> None:
-        self.cell, self.store, self.work = cell, store, work
+    def __init__(self, cell: DetectorFitCell, store: Store, device: torch.device, work: str) -> None:
+        self.cell, self.store, self.device, self.work = cell, store, device, work
         self.results: Arrays = {}
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         with resumable(self.store.scratch(self.work), TrainingProgress(chunk.stop, progress)):
-            detector, images = self.cell.fit(self.store)
+            detector, images = self.cell.fit(self.store, self.device)
         try:
             return capture(detector, self.cell.make, images)
         except NotSerializable as error:

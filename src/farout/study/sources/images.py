@@ -13,6 +13,7 @@ from farout import rng
 from farout.core import ImageSet, Shift
 from farout.data import load
 from farout.data.arrays import OUTLIER
+from farout.data.joined import Joined
 from farout.data.matched import match
 from farout.data.shifted import Shifted
 from farout.data.splits import select_split
@@ -123,6 +124,27 @@ class DerivedImages(ImageSource):
 
     def _open(self, store: Store) -> ImageSet:
         return self.derive(self.source._open(store))
+
+
+@dataclass(frozen=True)
+class JoinedImages(ImageSource):
+    """Images of several sources of one shape, one source after the other, without labels."""
+
+    sources: tuple[ImageSource, ...]
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return all(source.portable for source in self.sources)
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return tuple(cell for source in self.sources for cell in source.requires)
+
+    def preview(self) -> ImageSet:
+        return Joined([source.preview() for source in self.sources])
+
+    def _open(self, store: Store) -> ImageSet:
+        return Joined([source._open(store) for source in self.sources])
 
 
 @dataclass(frozen=True)

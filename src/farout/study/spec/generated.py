@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator
 
 from farout.generators import GENERATORS, Generator, create
-from farout.generators.files import header
 from farout.generators.mi_interval import AUTO, MIInterval, parse_interval
 from farout.generators.pairing import Pairing
 from farout.generators.perceptual import Form
 from farout.study.spec.data import Data
 from farout.study.spec.networks import AnyNetwork
 from farout.study.spec.parts import Label, NamedSpec, Spec, resolve_path
+from farout.training.files import header
 
 LAMBDAS = tuple(0.5 + 0.25 * number for number in range(11))
 """Values of λs of the paper: 0.5, 0.75, …, 3."""
@@ -60,7 +60,7 @@ def _generator(value: Any, info: ValidationInfo) -> Any:
     if value in GENERATORS or not Path(value).suffix:
         return {"name": value}
     path = resolve_path(value, info)
-    found = header(Path(path))
+    found = header(Path(path), "generator")
     params = {key: item for key, item in found.params.items() if key not in ("side", "channels")}
     return {"name": found.name, "params": params, "weights": path}
 

@@ -62,6 +62,11 @@ class ProtocolSpec(NamedSpec):
     kinds = ("protocol",)
 
 
+def _several(value: Any) -> Any:
+    """Expand a single entry to a list."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
 def _check_name(name: str) -> str:
     """Raise if a study's name cannot be the name of its results folder."""
     if not re.fullmatch(r"\w[\w.-]*", name):
@@ -102,6 +107,11 @@ class StudySpec(Spec):
     validation_outliers: AnyImages | None = None
     """Outliers that supervised detectors (mds_layers) are fitted on, at most as many as the budget has validation
     images; never among the outliers tested."""
+    auxiliary_outliers: Annotated[list[AnyImages], BeforeValidator(_several)] = Field(
+        default_factory=list, max_length=MOST
+    )
+    """Outliers that trained detectors (oe, good, …) learn from: one set or several, at most as many images of each as
+    the budget has training images; never among the outliers tested."""
 
     @classmethod
     def read(cls, path: str | Path) -> StudySpec:

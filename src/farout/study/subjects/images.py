@@ -16,14 +16,15 @@ from torch import Tensor
 
 from farout.attacks.target import Target
 from farout.core import Detector
-from farout.detectors.catalog import create_any
+from farout.detectors.catalog import create_any, names_of
+from farout.detectors.trained.detector import TrainedDetector
 from farout.identity import describe, digest
 from farout.scores import as_scores
 from farout.study.cells.cell import Cell
 from farout.study.cells.fit import Part
 from farout.study.cells.fit_detector import DetectorFitCell, build_fit_cell, description
 from farout.study.sources.images import ImageSource
-from farout.study.spec import DetectorSpec
+from farout.study.spec import SPLIT, DetectorSpec
 from farout.study.store import Store
 from farout.study.subjects.subject import Subject
 from farout.tensors import as_images
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from farout.study.subjects.subject import Score
 
 
+KEPT = ("auxiliary_outliers",)
+"""Splits that stay whole where a detector is fitted on a part of the inliers."""
 _fitted: dict[str, Detector] = {}
 """Detectors that this process has fitted, because their state cannot be stored, by identity."""
 
@@ -43,7 +46,7 @@ class ImageSubject(Subject):
     label: str
     source: DetectorSpec | Detector
     splits: Mapping[str, ImageSource] = field(default_factory=dict)
-    """Images that it may be fitted on: train, val, outliers."""
+    """Images that it may be fitted on: train, val, outliers, auxiliary_outliers."""
     seed: int = 0
     fitted_before: ImageSource | None = field(default=None, compare=False)
     """Images that the user's object was fitted on before the study."""
@@ -56,7 +59,8 @@ class ImageSubject(Subject):
     def fitted_on(self, part: Part) -> Subject:
         if not self.splits or isinstance(self.source, Detector):
             return super().fitted_on(part)
-        return replace(self, splits={name: part(source) for name, source in self.splits.items() if name != "outliers"})
+        parts = {name: part(self.splits[name]) for name in ("train", "val") if name in self.splits}
+        return replace(self, splits=parts | {name: self.splits[name] for name in KEPT if name in self.splits})
 
     @property
     def learns(self) -> Mapping[str, ImageSource]:
@@ -64,6 +68,25 @@ class ImageSubject(Subject):
             return dict(self.fit.splits)
         fits = self.fitted_before and type(self.make()).fit is not Detector.fit
         return {"train": self.fitted_before} if self.fitted_before and fits else {}
+
+    @property
+    def extra_data(self) -> str:
+        before = isinstance(self.source, Detector) or "weights" in self.source.params
+        detector = self.make() if before else None
+        if isinstance(detector, TrainedDetector) and detector.inputs is not None and detector.outliers != "unused":
+            return "outliers of its training"
+        return super().extra_data
+
+    def check(self) -> None:
+        if isinstance(self.source, DetectorSpec) and self.source.name not in names_of(TrainedDetector):
+            return
+        detector = self.make()
+        if not isinstance(detector, TrainedDetector) or (detector.complete and not self.splits):
+            return
+        if "train" not in self.splits:
+            raise ValueError(f"{self.label} must be trained, and the inliers have no train split; {SPLIT}")
+        outliers = self.splits.get("auxiliary_outliers")
+        detector.check_fit(self.splits["train"].preview(), None if outliers is None else outliers.preview())
 
     @cached_property
     def fit(self) -> DetectorFitCell | None:

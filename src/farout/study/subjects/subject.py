@@ -60,8 +60,15 @@ class Subject(ABC):
 
     @property
     def learns(self) -> Mapping[str, ImageSource]:
-        """Images that it is fitted on, by split (train, val, outliers); empty if it was fitted before the study."""
+        """Images that it is fitted on, by split (train, val, outliers, auxiliary_outliers); empty if it was fitted
+        before the study."""
         return {}
+
+    @property
+    def extra_data(self) -> str:
+        """Names of the outlier sets that it learns from; empty if it learns from inliers only."""
+        sets = [images for split, images in self.learns.items() if split not in ("train", "val")]
+        return ", ".join(images.about.name for images in sets)
 
     def fitted_on(self, part: Part) -> Subject:
         """Return the same detector fitted on a part of the inliers. Raise if it was fitted before the study."""

@@ -1,0 +1,1 @@
+"""`cost`: seconds that every detector takes per 10,000 images."""
