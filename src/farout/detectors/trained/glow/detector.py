@@ -34,11 +34,11 @@ class Glow(DensityDetector):
     """Channels of the networks of couplings."""
 
     def recipe(self) -> Recipe:
-        epochs, lr = (500, 1e-4) if self.preset == "full" else (6, 1e-3)
-        return Recipe(
-            epochs=epochs, batch=64, optimizer="adam", lr=lr, weight_decay=0.0, schedule="constant", clip=0.1,
+        full = Recipe(
+            epochs=500, batch=64, optimizer="adam", lr=1e-4, weight_decay=0.0, schedule="constant", clip=0.1,
             augment="none",
         )  # fmt: skip
+        return full if self.preset == "full" else full.changed(steps=2000, batch=32, lr=1e-3)
 
     def density(self, channels: int, side: int) -> Flow:
         return Flow(channels, side, min(self.levels, halvings(side)), self.steps, self.width)

@@ -62,8 +62,9 @@ class Flow(Density):
     def log_likelihood(self, images: Tensor) -> Tensor:
         latents, log_det = self(images)
         flat = torch.cat([latent.flatten(1) for latent in latents], 1)
-        normal: Tensor = -0.5 * (flat.square().sum(1) + flat.shape[1] * math.log(2 * math.pi))
-        return normal + log_det - flat.shape[1] * math.log(VALUES)
+        log_normal = -0.5 * (flat.square().sum(1) + flat.shape[1] * math.log(2 * math.pi))
+        nats: Tensor = log_normal + log_det - flat.shape[1] * math.log(VALUES)
+        return nats
 
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
