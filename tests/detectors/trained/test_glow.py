@@ -115,7 +115,7 @@ def test_dequantized_images_keep_their_8_bit_values():
     assert 0.49 < noise.mean() < 0.51
 
 
-def training_images(count: int = 96) -> ImageSet:
+def training_images(count: int = 48) -> ImageSet:
     return farout.load("toy", "train").limit(count)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 import farout
 from farout.core import ImageSet
+from farout.detectors.trained.detector import Inputs
 from farout.detectors.trained.pixelcnn import PixelCNN
 from farout.detectors.trained.pixelcnn.mixture import (
     Mixture,
@@ -106,8 +107,8 @@ def test_a_channel_depends_on_the_channels_before_it_only():
 # The network
 
 
-@pytest.mark.parametrize("side", [8, 12])
-def test_no_pixel_moves_with_a_later_one_and_all_before_it_matter(side):
+def test_no_pixel_moves_with_a_later_one_and_its_neighbors_before_it_matter():
+    side = 8
     network, images = random_network(1), random_images(1, 1, side, side)
     jacobian = torch.autograd.functional.jacobian(lambda x: network.pixel_log_likelihood(x).flatten(), images)
     moves = jacobian.reshape(side**2, side**2) != 0
@@ -129,7 +130,7 @@ def test_the_mixture_of_a_pixel_does_not_see_the_pixel():
 
 def test_the_probabilities_of_a_pixel_sum_to_one_in_the_network():
     network, image = random_network(1), random_images(1, 1, 8, 8)
-    for row, column in ((0, 0), (3, 5), (7, 7)):
+    for row, column in ((0, 0), (3, 5)):
         images = image.repeat(256, 1, 1, 1)
         images[:, 0, row, column] = torch.arange(256) / 255
         total = network.pixel_log_likelihood(images)[:, row, column].exp().sum().item()
@@ -139,7 +140,7 @@ def test_the_probabilities_of_a_pixel_sum_to_one_in_the_network():
 # The detector
 
 
-def training_images(count: int = 48) -> ImageSet:
+def training_images(count: int = 24) -> ImageSet:
     return farout.load("toy", "train").limit(count)
 
 
@@ -161,6 +162,17 @@ def test_the_same_seed_gives_the_same_weights_and_a_state_the_same_scores():
     other = PixelCNN(**settings)
     other.load_state_dict(first.state_dict())
     assert torch.equal(first.score(train.batch([0, 1])), other.score(train.batch([0, 1])))
+
+
+def test_the_published_range_of_pixels_is_a_switch():
+    images = torch.rand(2, 3, 32, 32)
+    right, published = (PixelCNN(width=4, mixtures=2, published_range=switch) for switch in (False, True))
+    right.inputs = published.inputs = Inputs(3, 32, 0)
+    right.modules = published.modules = {name: one.eval() for name, one in right.build(right.inputs).items()}
+    network = right.modules["density"]
+    nats = log_probabilities(images, network(images)).sum((1, 2))
+    torch.testing.assert_close(published.score(images), (-nats / (3072 * math.log(2))).double(), rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(right.score(images), published.score(images))
 
 
 @pytest.mark.parametrize(("channels", "side"), [(1, 28), (3, 64)])

@@ -52,7 +52,7 @@ def bits_per_dimension(nats: Tensor, images: Tensor) -> Tensor:
 class Likelihood(Task):
     """Maximize the likelihood of a density; the epoch with the fewest validation bits per dimension is kept."""
 
-    stages = (Stage(keep="min"),)
+    stages: tuple[Stage, ...] = (Stage(keep="min"),)
     figure = "validation bits per dimension"
 
     def __init__(self, density: Density, sets: TrainingSets) -> None:
@@ -63,34 +63,35 @@ class Likelihood(Task):
     def identity(self) -> Json:
         return {"name": "likelihood", "version": 1, "validation": self.val.fingerprint}
 
+    def trained(self, context: Context) -> Density:
+        """Return the density that the current stage trains."""
+        return self.density
+
+    def prepared(self, images: Tensor, context: Context) -> Tensor:
+        """Return images as the current stage sees them."""
+        return self.trained(context).noisy(images, context.generator)
+
     def start_epoch(self, context: Context) -> None:
         if context.position.epoch == 0:
-            first = sample_images(self.train, context)
-            self.density.initialize(self.density.noisy(first, context.generator))
+            self.trained(context).initialize(self.prepared(sample_images(self.train, context), context))
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
-        return -self.density.log_likelihood(self.density.noisy(batch.images, context.generator)).mean()
+        return -self.trained(context).log_likelihood(self.prepared(batch.images, context)).mean()
 
+    @torch.no_grad()
     def validate(self, context: Context) -> float:
-        return mean_bits(self.density, self.val, context)
+        density, total = self.trained(context).eval(), 0.0
+        for part in chunks(len(self.val)):
+            images = self.val.batch(range(part.start, part.stop)).to(context.device)
+            nats = density.log_likelihood(self.prepared(images, context))
+            total += float(bits_per_dimension(nats, images).double().sum())
+        return total / len(self.val)
 
 
 def sample_images(images: ImageSet, context: Context) -> Tensor:
     """Return random images that initialize a density."""
     order = torch.randperm(len(images), generator=generator(context.seed, "initial"))
     return images.batch(order[:INITIAL].numpy()).to(context.device)
-
-
-@torch.no_grad()
-def mean_bits(density: Density, images: ImageSet, context: Context) -> float:
-    """Return the mean bits per dimension of a set, in eval mode, with the noise of training."""
-    density.eval()
-    total = 0.0
-    for part in chunks(len(images)):
-        batch = images.batch(range(part.start, part.stop)).to(context.device)
-        nats = density.log_likelihood(density.noisy(batch, context.generator))
-        total += float(bits_per_dimension(nats, batch).double().sum())
-    return total / len(images)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from torch import Tensor
+
 from farout.detectors.catalog import register
 from farout.detectors.trained.density import DensityDetector
 from farout.detectors.trained.detector import BY_PRESET, Preset
@@ -18,8 +20,7 @@ from farout.training import Recipe
 class PixelCNN(DensityDetector):
     """Negative log-likelihood of PixelCNN++, in bits per dimension.
 
-    The network trains on and scores pixels in [−1, 1]. The published evaluation of Yoon et al. 2022 gave it pixels in
-    [0, 1], for which the probabilities of the 256 values sum to about 2.
+    The network trains on pixels in [−1, 1].
     """
 
     name = "pixelcnn"
@@ -33,6 +34,9 @@ class PixelCNN(DensityDetector):
     """Channels of every stream (the paper's filters)."""
     mixtures: int = BY_PRESET
     """Logistic distributions per pixel."""
+    published_range: bool = False
+    """True to score pixels in [0, 1], as the published code of Yoon et al. 2022 does by mistake: the probabilities of
+    the 256 values of a pixel then sum to about 2."""
 
     def recipe(self) -> Recipe:
         full = Recipe(
@@ -43,3 +47,6 @@ class PixelCNN(DensityDetector):
 
     def density(self, channels: int, side: int) -> PixelNetwork:
         return PixelNetwork(channels, self.blocks, self.width, self.mixtures)
+
+    def compute(self, images: Tensor) -> Tensor:
+        return super().compute((images + 1) / 2 if self.published_range else images)
