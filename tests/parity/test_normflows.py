@@ -21,7 +21,7 @@ def flow() -> Flow:
     flow.initialize(torch.rand(32, 3, 8, 8, dtype=torch.float64))
     for module in flow.modules():
         if isinstance(module, Coupling):
-            torch.nn.init.normal_(module.net.last.convolution.weight, std=0.05)
+            torch.nn.init.normal_(module.net[2].convolution.weight, std=0.05)
     return flow
 
 
@@ -50,16 +50,16 @@ def same_flow(flow: Flow) -> Any:
 
 
 def same_block(norm: ActNorm, mixing: Mixing, coupling: Coupling) -> Any:
-    channels, width = len(mixing.weight), coupling.net.second.out_channels
-    block = nf.flows.GlowBlock(channels, width, use_lu=False, net_actnorm=True)
+    first, second, last = coupling.net
+    block = nf.flows.GlowBlock(len(mixing.weight), len(first.norm.shift), use_lu=False, net_actnorm=True)
     peer_coupling, peer_mixing, peer_norm = block.flows
     peer_mixing.W.data = mixing.weight.data
     set_norm(peer_norm, -norm.log_scale, -norm.shift)
     net = peer_coupling.flows[1].param_map.net
-    net[0].weight.data, net[3].weight.data = coupling.net.first.weight.data, coupling.net.second.weight.data
-    for peer, ours in ((net[1], coupling.net.first_norm), (net[4], coupling.net.second_norm)):
-        set_norm(peer.actNorm, ours.log_scale, ours.shift * ours.log_scale.exp())
-    net[6].weight.data = coupling.net.last.convolution.weight.data.clone()
+    for start, ours in ((0, first), (3, second)):
+        net[start].weight.data = ours.convolution.weight.data
+        set_norm(net[start + 1].actNorm, ours.norm.log_scale, ours.norm.shift * ours.norm.log_scale.exp())
+    net[6].weight.data = last.convolution.weight.data.clone()
     net[6].weight.data[::2] *= -1  # the shift has the opposite sign
     return block
 

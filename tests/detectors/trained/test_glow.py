@@ -11,7 +11,7 @@ from farout.core import ImageSet
 from farout.detectors.trained.density import dequantize
 from farout.detectors.trained.glow import Glow
 from farout.detectors.trained.glow.flow import Flow
-from farout.detectors.trained.glow.layers import ActNorm, Split, ZeroConvolution
+from farout.detectors.trained.glow.layers import ActNorm, NormedConvolution, Split, ZeroConvolution
 from farout.rng import generator
 
 
@@ -96,10 +96,19 @@ def test_initialization_standardizes_the_outputs_of_every_norm():
     images = torch.rand(64, 3, 8, 8)
     flow.initialize(images)
     outputs = []
+
+    def check_convolution(layer: NormedConvolution, inputs: tuple[Tensor], output: Tensor) -> None:
+        outputs.append(layer.norm(layer.convolution(*inputs))[0])
+        torch.testing.assert_close(output, outputs[-1].relu())
+
     for module in flow.modules():
-        if isinstance(module, ActNorm):
-            module.register_forward_hook(lambda norm, inputs, output: outputs.append(output[0]))
-    flow(images)
+        if isinstance(module, NormedConvolution):
+            module.register_forward_hook(check_convolution)
+    for level in flow.levels:
+        for norm in (layer for layer in level if isinstance(layer, ActNorm)):
+            norm.register_forward_hook(lambda norm, inputs, output: outputs.append(output[0]))
+    with torch.no_grad():
+        flow(images)
     assert len(outputs) == 2 * 2 * 3
     for output in outputs:
         torch.testing.assert_close(output.mean((0, 2, 3)), torch.zeros(output.shape[1]), rtol=0, atol=1e-4)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from farout.detectors.trained.density import Density, dequantize
-from farout.detectors.trained.glow.layers import ActNorm, Coupling, Invertible, Logit, Mixing, Split
+from farout.detectors.trained.glow.layers import ActNorm, Coupling, Invertible, Logit, Mixing, NormedConvolution, Split
 
 VALUES = 256
 """Values of an 8-bit channel."""
@@ -79,7 +79,7 @@ class Flow(Density):
     @torch.no_grad()
     def initialize(self, images: Tensor) -> None:
         """Standardize the outputs of every ActNorm on these images."""
-        norms = [module for module in self.modules() if isinstance(module, ActNorm)]
+        norms = [module for module in self.modules() if isinstance(module, ActNorm | NormedConvolution)]
         hooks = [one.register_forward_pre_hook(lambda norm, inputs: norm.initialize(*inputs)) for one in norms]
         self(images)
         for hook in hooks:

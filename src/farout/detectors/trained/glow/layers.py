@@ -99,24 +99,30 @@ class ZeroConvolution(nn.Module):
         return outputs
 
 
-class CouplingNet(nn.Module):
-    """Network of a coupling: 3×3 and 1×1 convolution, each with ActNorm and ReLU, then a zero convolution."""
+class NormedConvolution(nn.Module):
+    """Convolution, ActNorm and ReLU; the norm is folded into the convolution, which saves passes over its outputs."""
 
-    def __init__(self, inputs: int, width: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
         super().__init__()
-        self.first = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
-        self.first_norm = ActNorm(width)
-        self.second = nn.Conv2d(width, width, 1, bias=False)
-        self.second_norm = ActNorm(width)
-        self.last = ZeroConvolution(width, outputs)
-        for one in (self.first, self.second):
-            nn.init.normal_(one.weight, std=0.05)
+        self.convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
+        self.norm = ActNorm(outputs)
+        nn.init.normal_(self.convolution.weight, std=0.05)
+
+    def initialize(self, inputs: Tensor) -> None:
+        """Standardize the convolution of these inputs."""
+        self.norm.initialize(self.convolution(inputs))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = self.first_norm(self.first(inputs))[0].relu()
-        hidden = self.second_norm(self.second(hidden))[0].relu()
-        outputs: Tensor = self.last(hidden)
-        return outputs
+        scale = self.norm.log_scale.exp()
+        weight, bias = self.convolution.weight * scale[:, None], (self.norm.shift * scale).flatten()
+        return F.conv2d(inputs, weight, bias, padding=self.convolution.padding).relu_()
+
+
+def coupling_net(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    """Return the network of a coupling: 3×3, 1×1, and a zero convolution of 3×3."""
+    return nn.Sequential(
+        NormedConvolution(inputs, width, 3), NormedConvolution(width, width, 1), ZeroConvolution(width, outputs)
+    )
 
 
 class Coupling(Invertible):
@@ -124,7 +130,7 @@ class Coupling(Invertible):
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.net = CouplingNet(channels // 2, width, channels)
+        self.net = coupling_net(channels // 2, width, channels)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         first, second = inputs.chunk(2, 1)
