@@ -22,9 +22,9 @@ def test_mutations_replace_the_given_share_by_uniform_values():
 
 def fitted(density: str, **settings: float) -> LikelihoodRatio:
     train = farout.load("toy", "train").limit(4)
-    return LikelihoodRatio(density=density, training={"steps": 1, "batch": 4}, **settings).fit(
-        train, val=train.limit(1)
-    )
+    training, sizes = {"steps": 1, "batch": 4}, {"width": 4}
+    detector = LikelihoodRatio(density=density, density_params=sizes, training=training, **settings)
+    return detector.fit(train, val=train.limit(1))
 
 
 def test_the_score_is_the_difference_of_two_trained_densities():

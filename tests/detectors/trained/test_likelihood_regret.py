@@ -49,7 +49,7 @@ def test_a_batch_gives_the_scores_of_its_images_and_no_two_calls_differ():
     alone = torch.cat([detector.score(one[None]) for one in pixels])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-2)
     assert torch.equal(together, detector.score(pixels))
-    with torch.no_grad():
+    with torch.inference_mode():
         torch.testing.assert_close(detector.score(pixels), together)
 
 

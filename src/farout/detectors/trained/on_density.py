@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -25,19 +25,17 @@ class OnDensity(TrainedDetector):
 
     at_once: ClassVar[int] = DensityDetector.at_once
     density: DensityName = "pixelcnn"
+    density_params: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of that detector that differ from its preset's: {width: 32}."""
 
     def __post_init__(self) -> None:
         check_choice("density", self.density, tuple(DENSITIES))
         super().__post_init__()
 
     @property
-    def label(self) -> str:
-        return f"{self.name} ({self.density}, {self.preset})"
-
-    @property
     def source(self) -> DensityDetector:
         """Detector whose density and recipe are used."""
-        return DENSITIES[self.density](preset=self.preset)
+        return DENSITIES[self.density](**{"preset": self.preset, **self.density_params})
 
     def recipe(self) -> Recipe:
         return self.source.recipe()

@@ -103,9 +103,9 @@ class LikelihoodRegret(TrainedDetector):
 
     def optimized(self, images: Tensor, start: Posterior) -> Posterior:
         """Return the posteriors with the largest bound that Adam finds, each for its own image."""
-        leaves = [one.detach().clone().requires_grad_() for one in start]
-        optimizer = torch.optim.Adam(leaves, lr=self.step_size)
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
+            leaves = [one.detach().clone().requires_grad_() for one in start]
+            optimizer = torch.optim.Adam(leaves, lr=self.step_size)
             for noise in self._noise("optimize", self.steps, images):
                 loss = self._vae.bound(images, Posterior(*leaves), noise[None]).sum()
                 for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
