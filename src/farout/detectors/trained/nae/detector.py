@@ -16,7 +16,7 @@ from farout.detectors.trained.nae.task import NormalizedAutoencoder, energies
 from farout.training import Recipe, Task
 
 ENERGY: Mapping[Preset, Mapping[str, Any]] = {
-    "small": {"steps": 300, "lr": 1e-4, "clip": None},
+    "small": {"steps": 200, "lr": 1e-4, "clip": None},
     "full": {"epochs": 10, "lr": 1e-5, "clip": None},
 }
 """Settings of the recipe in the second stage."""
@@ -54,7 +54,7 @@ class NAE(TrainedDetector):
             epochs=180, batch=128, optimizer="adam", lr=1e-4, weight_decay=0.0, schedule="constant", clip=0.1,
             augment="flip",
         )  # fmt: skip
-        return full if self.preset == "full" else full.changed(epochs=5, batch=32, lr=1e-3)
+        return full if self.preset == "full" else full.changed(epochs=4, batch=32, lr=1e-3)
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
         return {

@@ -63,8 +63,8 @@ class LikelihoodRegret(TrainedDetector):
 
     name = "likelihood_regret"
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
-        "small": {"width": 16, "latent": 32, "steps": 20, "step_size": 0.05},
-        "full": {"width": 32, "latent": 100, "steps": 100, "step_size": 0.01},
+        "small": {"width": 16, "latent": 32, "steps": 8, "step_size": 0.1, "draws": 1},
+        "full": {"width": 32, "latent": 100, "steps": 100, "step_size": 0.01, "draws": 4},
     }
     at_once: ClassVar[int] = 32
     width: int = BY_PRESET
@@ -74,14 +74,14 @@ class LikelihoodRegret(TrainedDetector):
     """Steps of Adam on every image's posterior."""
     step_size: float = BY_PRESET
     """Learning rate of these steps."""
-    draws: int = 4
+    draws: int = BY_PRESET
     """Draws of the latents that the bound is averaged over."""
 
     def recipe(self) -> Recipe:
         full = Recipe(
             epochs=200, batch=64, optimizer="adam", lr=3e-4, weight_decay=0.0, schedule="constant", augment="none"
         )
-        return full if self.preset == "full" else full.changed(epochs=5, lr=1e-3)
+        return full if self.preset == "full" else full.changed(epochs=3, lr=1e-3)
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
         return {MODEL: VAE(inputs.channels, inputs.side, self.width, self.latent)}
