@@ -1,0 +1,45 @@
+"""Likelihood ratio: mutations, the two densities, and their difference."""
+
+import math
+
+import pytest
+import torch
+
+import farout
+from farout.detectors.trained.likelihood_ratio import LikelihoodRatio, mutate
+from farout.rng import generator
+
+
+def test_mutations_replace_the_given_share_by_uniform_values():
+    images = torch.full((4, 3, 64, 64), 100 / 255)
+    values = (mutate(images, 0.25, generator(0)) * 255).round()
+    changed = values != 100
+    assert changed.float().mean().item() == pytest.approx(0.25 * 255 / 256, abs=0.01)
+    assert values[changed].min() == 0
+    assert values[changed].max() == 255
+    assert values[changed].mean().item() == pytest.approx(127.6, abs=3)
+
+
+def fitted(density: str, **settings: float) -> LikelihoodRatio:
+    train = farout.load("toy", "train").limit(4)
+    training, sizes = {"steps": 1, "batch": 4}, {"width": 4}
+    detector = LikelihoodRatio(density=density, density_params=sizes, training=training, **settings)
+    return detector.fit(train, val=train.limit(1))
+
+
+def test_the_score_is_the_difference_of_two_trained_densities():
+    detector = fitted("pixelcnn")
+    assert [one.stage for one in detector.history] == ["density", "background"]
+    images = farout.load("toy", "train").batch(range(2))
+    nats = {name: module.log_likelihood(images) for name, module in detector.modules.items()}
+    expected = (nats["background"] - nats["density"]) / (3072 * math.log(2))
+    torch.testing.assert_close(detector.score(images), expected.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_penalty_acts_on_the_background_only():
+    first, second = fitted("glow"), fitted("glow", penalty=1e4)
+    for name, same in (("density", True), ("background", False)):
+        pairs = zip(first.modules[name].parameters(), second.modules[name].parameters(), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs) is same
+    with pytest.raises(ValueError, match="mutation"):
+        LikelihoodRatio(mutation=0.0)

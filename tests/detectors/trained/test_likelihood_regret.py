@@ -1,0 +1,87 @@
+"""Likelihood regret: the bound against distributions, batched optimization against one image at a time."""
+
+import math
+
+import pytest
+import torch
+
+import farout
+from farout.core import ImageSet
+from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.regret import LikelihoodRegret
+from farout.detectors.trained.regret.vae import VAE, Posterior
+from farout.rng import generator
+
+TINY = {"width": 4, "latent": 3, "steps": 5, "draws": 2}
+
+
+def built(channels: int = 1, side: int = 28, **changes: object) -> LikelihoodRegret:
+    torch.manual_seed(0)
+    detector = LikelihoodRegret(**{**TINY, **changes})
+    detector.inputs = Inputs(channels, side, 0)
+    detector.modules = {name: module.eval() for name, module in detector.build(detector.inputs).items()}
+    return detector
+
+
+def images(count: int, channels: int = 1, side: int = 28) -> torch.Tensor:
+    return torch.randint(0, 256, (count, channels, side, side), generator=generator(0)) / 255
+
+
+def test_the_divergence_is_that_of_normal_distributions():
+    posterior = Posterior(torch.randn(4, 3), torch.randn(4, 3))
+    own = torch.distributions.Normal(posterior.mean, (posterior.log_variance / 2).exp())
+    expected = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(1)
+    torch.testing.assert_close(posterior.divergence(), expected)
+
+
+def test_the_reconstruction_is_categorical_over_256_values():
+    vae = built(3, 32).modules["vae"]
+    latents, pixels = torch.randn(2, 3), images(2, 3, 32)
+    logits = vae.decoder(latents[:, :, None, None]).reshape(2, 256, 3, 32, 32).permute(0, 2, 3, 4, 1)
+    categorical = torch.distributions.Categorical(logits=logits)
+    expected = -categorical.log_prob((pixels * 255).round()).flatten(1).sum(1)
+    torch.testing.assert_close(vae.reconstruction(pixels, latents), expected)
+
+
+def test_a_batch_gives_the_scores_of_its_images_and_no_two_calls_differ():
+    detector, pixels = built(), images(3)
+    together = detector.score(pixels)
+    alone = torch.cat([detector.score(one[None]) for one in pixels])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-2)
+    assert torch.equal(together, detector.score(pixels))
+    with torch.inference_mode():
+        torch.testing.assert_close(detector.score(pixels), together)
+
+
+def test_regret_is_what_the_optimized_posterior_gains():
+    detector, pixels = built(steps=15, step_size=0.2), images(2)
+    vae, start = detector.modules["vae"], detector.modules["vae"].encode(pixels)
+    after = detector.optimized(pixels, start)
+    fresh = torch.randn(20, 3, generator=generator(5))
+    gain = vae.bound(pixels, start, fresh) - vae.bound(pixels, after, fresh)
+    assert (gain > 0).all()
+    assert (detector.score(pixels) > 0).all()
+    assert not built(steps=0).score(pixels).any()
+
+
+def test_training_lowers_the_bound_and_the_same_seed_gives_the_same_weights():
+    train = farout.load("toy", "train").limit(20)
+    settings = {**TINY, "training": {"epochs": 2, "batch": 8}}
+    first, second = (LikelihoodRegret(**settings).fit(train, seed=2) for _ in range(2))
+    assert first.digest == second.digest
+    figures = first.history[0].figures
+    assert figures[1] < figures[0]
+    assert figures[0] == pytest.approx(8, abs=0.5)  # near uniform over 256 values
+
+
+@pytest.mark.parametrize(("channels", "side"), [(1, 28), (3, 32), (1, 64)])
+def test_images_of_all_sides_have_a_bound(channels, side):
+    vae, pixels = VAE(channels, side, 4, 3).eval(), images(2, channels, side)
+    bits = vae.bound(pixels, vae.encode(pixels), torch.zeros(1, 3)) / (pixels[0].numel() * math.log(2))
+    assert ((bits > 7.5) & (bits < 9)).all()
+
+
+def test_the_full_preset_trains_and_scores():
+    few = ImageSet.from_arrays(images(2, 3, 32).numpy())
+    detector = LikelihoodRegret(preset="full", steps=2, training={"steps": 1, "batch": 2}).fit(few, val=few)
+    assert detector.score(few.batch([0])).isfinite().all()
