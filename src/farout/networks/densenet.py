@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from farout.networks.base import NETWORKS, convolution, he_initialize
 
+
 class DenseLayer(nn.Module):
     """BN, ReLU, 1×1 to 4k channels, BN, ReLU, 3×3 to k channels, concatenated to the input (DenseNet-B, section 3)."""
 

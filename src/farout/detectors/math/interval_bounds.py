@@ -96,8 +96,8 @@ def logit_gaps(head: nn.Linear, box: Box) -> Tensor:
     """
     weight = head.weight[:, None] - head.weight[None]  # [K, K, D]
     gaps = F.linear(box.center, weight.flatten(0, 1)) + F.linear(box.radius, weight.abs().flatten(0, 1))
-    gaps = gaps.unflatten(1, weight.shape[:2])
-    return gaps if head.bias is None else gaps + (head.bias[:, None] - head.bias[None])
+    pairs: Tensor = gaps.unflatten(1, weight.shape[:2])
+    return pairs if head.bias is None else pairs + (head.bias[:, None] - head.bias[None])
 
 
 def log_confidence_bound(gaps: Tensor) -> Tensor:

@@ -45,7 +45,9 @@ class AdversarialConfidence(LowConfidence):
 
     def select_outliers(self, batch: Batch, context: Context) -> Tensor:
         outliers, epsilon = super().select_outliers(batch, context), context.scalars["epsilon"]
-        return self.attack(outliers, epsilon, context.generator) if epsilon else outliers
+        if not epsilon or not self.outlier_weight(context):  # the outliers would not matter
+            return outliers
+        return self.attack(outliers, epsilon, context.generator)
 
     def attack(self, images: Tensor, epsilon: float, generator: torch.Generator) -> Tensor:
         """Return the points of the ball around images in [0, 1] at which the network is most confident."""
@@ -73,7 +75,7 @@ class ACET(CEDA):
     """
 
     name = "acet"
-    presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {"small": {"steps": 5}, "full": {"steps": 40}}
+    presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {"small": {"steps": 3}, "full": {"steps": 40}}
     kappa: ClassVar[Mapping[Preset, Ramp]] = {"small": (0.0, 0.4), "full": (60 / 200, 360 / 200)}
     after: ClassVar[Mapping[Preset, float]] = {"small": 0.0, "full": 6 / 200}
     """Fraction of the training after which outliers are attacked."""
@@ -89,6 +91,6 @@ class ACET(CEDA):
     def task(self, sets: TrainingSets) -> LowConfidence:
         default = EPSILON_NOISE if sets.outliers is None else EPSILON_OUTLIERS
         return AdversarialConfidence(
-            self.network, sets, batch=self.settings.batch, kappa=self.kappa[self.preset], steps=self.steps,
+            self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], steps=self.steps,
             epsilon=default if self.epsilon is None else self.epsilon, after=self.after[self.preset],
         )  # fmt: skip

@@ -105,8 +105,8 @@ class ATOM(BackgroundDetector):
 
     name = "atom"
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
-        "small": {"layers": 3, "steps": 3, "pool": 8_000, "ratio": 1},
-        "full": {"layers": 16, "steps": 5, "pool": 400_000, "ratio": 2},
+        "small": {"layers": 3, "width": 12, "steps": 3, "pool": 8_000, "ratio": 1},
+        "full": {"layers": 16, "width": 24, "steps": 5, "pool": 400_000, "ratio": 2},
     }
     pool: int = BY_PRESET
     """Number of outliers that are scored before an epoch; at most all."""
@@ -135,6 +135,6 @@ class ATOM(BackgroundDetector):
     def task(self, sets: TrainingSets) -> Task:
         assert sets.outliers is not None
         return MinedClassifier(
-            self.network, sets.val, sets.outliers, batch=self.ratio * self.settings.batch, pool=self.pool,
+            self.network, sets.val, sets.outliers, batch=self.ratio * self.batch, pool=self.pool,
             mined=self.mined, quantile=self.quantile, epsilon=self.epsilon, steps=self.steps,
         )  # fmt: skip

@@ -12,15 +12,13 @@ from torch import Tensor, nn
 
 from farout.attacks.gradients import ball, cross_entropy
 from farout.checks import check_choice
-from farout.detectors.trained.classifier import SIDE, ClassifierDetector, normalized, renamed
-from farout.detectors.trained.detector import BY_PRESET, INPUTS, Inputs, Preset
+from farout.detectors.trained.classifier import ClassifierDetector, normalized, renamed
+from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset
 from farout.detectors.trained.inner_attack import maximize
 from farout.networks.densenet import DenseNet
 from farout.networks.network import Network
 
 BLOCKS = 3
-WIDTH = 24
-"""Channels of the stem, twice the growth rate."""
 Scoring = Literal["softmax", "logit"]
 
 
@@ -32,11 +30,13 @@ class BackgroundDetector(ClassifierDetector):
     """
 
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
-        "small": {"layers": 3, "steps": 3},
-        "full": {"layers": 16, "steps": 5},
+        "small": {"layers": 3, "width": 12, "steps": 2},
+        "full": {"layers": 16, "width": 24, "steps": 5},
     }
     layers: int = BY_PRESET
     """Layers of each of the three dense blocks: 16 in DenseNet-BC-100, 3 in one with 22 layers."""
+    width: int = BY_PRESET
+    """Channels of the stem, twice the growth rate."""
     epsilon: float = 8 / 255
     """Radius of the l_inf ball of the attack in training."""
     steps: int = BY_PRESET
@@ -48,19 +48,16 @@ class BackgroundDetector(ClassifierDetector):
         check_choice("scoring", self.scoring, ("softmax", "logit"))
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
-        module = DenseNet((self.layers,) * BLOCKS, inputs.classes + 1, inputs.side, inputs.channels, WIDTH)
+        module = DenseNet((self.layers,) * BLOCKS, inputs.classes + 1, inputs.side, inputs.channels, self.width)
         return {"network": normalized(module, inputs.channels)}
 
     def compute(self, images: Tensor) -> Tensor:
         logits = self.network(images, needs=()).logits.double()
         return (logits if self.scoring == "logit" else logits.softmax(1))[:, -1]
 
-    @classmethod
-    def import_state(cls, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the state of the preset "full" from a DenseNet of ATOM's authors."""
-        state = renamed(checkpoint, _authors_layers(cls.presets["full"]["layers"]))
-        classes, channels = len(state["network.linear.bias"]) - 1, state["network.conv1.weight"].shape[1]
-        return {INPUTS: torch.tensor(Inputs(channels, SIDE, classes)), **state}
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of a DenseNet of ATOM's authors."""
+        return renamed(tensors, _authors_layers(self.layers))
 
 
 def background(network: Network, images: Tensor) -> Tensor:

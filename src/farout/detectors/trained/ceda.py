@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from farout.detectors.catalog import register
-from farout.detectors.trained.classifier import SIDE, ClassifierDetector, renamed
-from farout.detectors.trained.detector import INPUTS, Inputs, Outliers, Preset, TrainingSets
+from farout.detectors.trained.classifier import ClassifierDetector, renamed
+from farout.detectors.trained.detector import Inputs, Outliers, Preset, TrainingSets
 from farout.detectors.trained.noise import noise_like
 from farout.detectors.trained.plain_network import plain_network
 from farout.identity import Json
@@ -102,11 +101,8 @@ class CEDA(ClassifierDetector):
         return {"network": plain_network(self.preset, inputs)}
 
     def task(self, sets: TrainingSets) -> LowConfidence:
-        return LowConfidence(self.network, sets, batch=self.settings.batch, kappa=self.kappa[self.preset])
+        return LowConfidence(self.network, sets, batch=self.batch, kappa=self.kappa[self.preset])
 
-    @classmethod
-    def import_state(cls, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the state of the preset "full" from a network XL of GOOD's authors: CEDA, ACET or GOOD."""
-        state = renamed(checkpoint, LAYERS)
-        classes, channels = len(state["network.linear.bias"]), state["network.features.0.weight"].shape[1]
-        return {INPUTS: torch.tensor(Inputs(channels, SIDE, classes)), **state}
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of a network XL of GOOD's authors: CEDA, ACET or GOOD."""
+        return renamed(tensors, LAYERS)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from farout.attacks.gradients import ball
+from farout.core import NotFitted
 from farout.detectors.catalog import register
 from farout.detectors.math.interval_bounds import Box, log_confidence_bound, logit_gaps, propagate
 from farout.detectors.trained.ceda import CEDA, LowConfidence, Ramp, progress
@@ -19,7 +20,7 @@ from farout.detectors.trained.detector import Outliers, Preset, TrainingSets
 from farout.detectors.trained.plain_network import PlainNetwork
 from farout.identity import Json
 from farout.networks.network import Network
-from farout.training import Batch, Context, Position, Stage, ramp
+from farout.training import Batch, Context, Position, Recipe, Stage, ramp
 
 CEDA_STAGE, GOOD_STAGE = "ceda", "good"
 
@@ -53,12 +54,12 @@ class GuaranteedClassifier(LowConfidence):
         if context.position.stage == CEDA_STAGE:
             return super().loss(player, batch, context)
         assert batch.labels is not None
-        outliers = self.select_outliers(batch, context)
-        inside = F.cross_entropy(self.network(batch.images, needs=()).logits, batch.labels)
-        epsilon = context.scalars["epsilon"]
+        outliers, epsilon = self.select_outliers(batch, context), context.scalars["epsilon"]
+        logits = self.network(torch.cat([batch.images, outliers]), needs=()).logits
+        inside, outside = logits.split([len(batch.images), len(outliers)])
         gaps = certified_gaps(self.network, outliers - epsilon, outliers + epsilon)
-        outside = quantile_loss(gaps, self.network(outliers, needs=()).logits, self.quantile)
-        return inside + context.scalars["kappa"] * outside
+        loss = F.cross_entropy(inside, batch.labels)
+        return loss + self.outlier_weight(context) * quantile_loss(gaps, outside, self.quantile)
 
 
 def certified_gaps(network: Network, lower: Tensor, upper: Tensor) -> Tensor:
@@ -107,15 +108,19 @@ class GOOD(CEDA):
         if not 0 <= self.quantile <= 1:
             raise ValueError(f"good: quantile must be from 0 to 1 (GOOD80 is 0.8), got {self.quantile}")
 
+    def recipe(self) -> Recipe:
+        recipe = super().recipe()
+        return recipe if self.preset == "full" else recipe.changed(epochs=6)
+
     def task(self, sets: TrainingSets) -> LowConfidence:
         return GuaranteedClassifier(
-            self.network, sets, batch=self.settings.batch, kappa=self.kappa[self.preset], quantile=self.quantile,
+            self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], quantile=self.quantile,
             epsilon=self.epsilon, ramps=self.ramps[self.preset], changes=self._second(),
         )  # fmt: skip
 
     def _second(self) -> Mapping[str, Any]:
         """Return the settings of the second stage."""
-        own: dict[str, Any] = {"epochs": 20, "lr": 5e-4}
+        own: dict[str, Any] = {"epochs": 15, "lr": 5e-4}
         if self.preset == "full":
             own = {"epochs": 900, "lr": 1e-4, "milestones": (450, 750, 850)}
         if "steps" in self.training:
@@ -127,7 +132,8 @@ class GOOD(CEDA):
 
         epsilon: radius of the l_inf ball; None = that of training.
         """
-        self._fitted()
+        if self.inputs is None:
+            raise NotFitted("good is not fitted: call fit on the inliers' train split, or load weights, first")
         self.to(images.device)
         lower, upper = ball(images, self.epsilon if epsilon is None else epsilon)
         return log_confidence_bound(certified_gaps(self.network, lower, upper)).exp()

@@ -24,7 +24,7 @@ def noise_like(images: Tensor, generator: torch.Generator) -> Tensor:
     noise = torch.cat([permuted(images[:half], generator), uniform])
     low, high = SIGMA
     noise = low_pass(noise, low + (high - low) * float(torch.rand((), generator=generator)))
-    least, most = (getattr(noise.flatten(1), name)(1)[:, None, None, None] for name in ("amin", "amax"))
+    least, most = noise.amin((1, 2, 3), keepdim=True), noise.amax((1, 2, 3), keepdim=True)
     return (noise - least) / (most - least).clamp(min=1e-12)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from farout.detectors.catalog import register
-from farout.detectors.trained.classifier import SIDE, ClassifierDetector, normalized, renamed
-from farout.detectors.trained.detector import BY_PRESET, INPUTS, Inputs, Preset, TrainingSets
+from farout.detectors.trained.classifier import ClassifierDetector, normalized, renamed
+from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainingSets
 from farout.networks.allconv import AllConv
 from farout.training import Recipe, Stage, Task
 from farout.training.exposure import ExposedClassifier
@@ -53,15 +52,12 @@ class OE(ClassifierDetector):
         return {"network": normalized(module, inputs.channels)}
 
     def task(self, sets: TrainingSets) -> Task:
-        batch = self.ratio * self.settings.batch
+        batch = self.ratio * self.batch
         return Exposure(self.network, sets.val, sets.outliers, batch=batch, weight=self.weight)
 
-    @classmethod
-    def import_state(cls, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return the state of the preset "full" from the authors' allconv (cifar10_allconv_oe_scratch_epoch_99.pt)."""
-        state = renamed(checkpoint, _authors_layers())
-        classes, channels = len(state["network.linear.bias"]), state["network.stage1.0.weight"].shape[1]
-        return {INPUTS: torch.tensor(Inputs(channels, SIDE, classes)), **state}
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of the authors' allconv (cifar10_allconv_oe_scratch_epoch_99.pt)."""
+        return renamed(tensors, _authors_layers())
 
 
 def _authors_layers() -> dict[str, str]:

@@ -78,13 +78,13 @@ class ROWL(BackgroundDetector):
             return Recipe(
                 epochs=100, batch=128, weight_decay=1e-4, schedule="milestones", milestones=(50, 75, 90), factor=0.1
             )
-        return Recipe(epochs=5, batch=64, weight_decay=1e-4)
+        return Recipe(epochs=4, batch=64, weight_decay=1e-4)
 
     def task(self, sets: TrainingSets) -> Task:
         assert sets.outliers is not None
         order = torch.randperm(len(sets.outliers), generator=generator(0, "rowl"))[: self.count]
         outliers = sets.outliers.subset(order.numpy())
-        batch = max(round(self.settings.batch * len(outliers) / len(sets.train)), 1)
+        batch = max(round(self.batch * len(outliers) / len(sets.train)), 1)
         return OpenWorldClassifier(
             self.network, sets.val, outliers, batch=batch, epsilon=self.epsilon, steps=self.steps, fixed=self.fixed
         )
