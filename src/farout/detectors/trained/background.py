@@ -53,7 +53,8 @@ class BackgroundDetector(ClassifierDetector):
 
     def compute(self, images: Tensor) -> Tensor:
         logits = self.network(images, needs=()).logits.double()
-        return (logits if self.scoring == "logit" else logits.softmax(1))[:, -1]
+        outputs: Tensor = logits if self.scoring == "logit" else logits.softmax(1)
+        return outputs[:, -1]
 
     def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return our tensors from those of a DenseNet of ATOM's authors."""
