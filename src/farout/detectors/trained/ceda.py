@@ -49,7 +49,7 @@ class LowConfidence(ExposedClassifier):
     training images, and its maximum log-probability (Hein et al. 2019, eq. 9 and 10).
     """
 
-    stages = (Stage(),)
+    stages: tuple[Stage, ...] = (Stage(),)
 
     def __init__(self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp) -> None:
         super().__init__(network, sets.val, sets.outliers, batch=batch)
