@@ -13,8 +13,8 @@ from farout.detectors.trained.rowl import ROWL, OpenWorldClassifier
 from farout.networks import create
 from farout.training import Batch, Context, Position, Recipe
 
-TRAIN, OTHERS = farout.load("toy", "train").limit(60), farout.load("toy", "test/ood_pair").limit(40)
-TINY = {"epochs": 2, "batch": 16}
+TRAIN, OTHERS = farout.load("toy", "train").limit(40), farout.load("toy", "test/ood_pair").limit(40)
+TINY = {"epochs": 1, "batch": 16}
 
 
 def context(seed: int = 0) -> Context:

@@ -92,7 +92,7 @@ def _(module: nn.Dropout, box: Box) -> Box:
 def logit_gaps(head: nn.Linear, box: Box) -> Tensor:
     """Return upper bounds of all logit differences z_k − z_j, [B, K, K], for features in the box.
 
-    The last layer is elided: its differences W_k − W_j are bounded as one layer (Bitterwolf et al. 2020, section 3).
+    The last layer is elided: its differences W_k − W_j are bounded as one layer (Bitterwolf et al. 2020).
     """
     weight = head.weight[:, None] - head.weight[None]  # [K, K, D]
     gaps = F.linear(box.center, weight.flatten(0, 1)) + F.linear(box.radius, weight.abs().flatten(0, 1))
@@ -101,5 +101,5 @@ def logit_gaps(head: nn.Linear, box: Box) -> Tensor:
 
 
 def log_confidence_bound(gaps: Tensor) -> Tensor:
-    """Return the upper bound of max_k log p_k, [B]: max_k −log Σ_j exp(−gap_kj) (Bitterwolf et al. 2020, eq. 4)."""
+    """Return the upper bound of max_k log p_k, [B]: max_k −log Σ_j exp(−gap_kj) (Bitterwolf et al. 2020, eq. 6)."""
     return -(-gaps.double()).logsumexp(2).amin(1)

@@ -1,4 +1,4 @@
-"""Adversarial confidence-enhancing training (Hein et al. 2019, section 4.2), and its form in Bitterwolf et al. 2020."""
+"""Adversarial confidence-enhancing training (Hein et al. 2019, section 4), and its form in Bitterwolf et al. 2020."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class LowConfidence(ExposedClassifier):
     """Task of a classifier that is trained to be undecided on outliers, with a weight κ that rises during training.
 
     With outliers: cross entropy to the uniform distribution (Bitterwolf et al. 2020). Without: noise made from the
-    training images, and its maximum log-probability (Hein et al. 2019, eq. 9 and 10).
+    training images, and its maximum log-probability (Hein et al. 2019, section 4).
     """
 
     stages: tuple[Stage, ...] = (Stage(),)

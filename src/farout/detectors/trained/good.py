@@ -72,9 +72,9 @@ def certified_gaps(network: Network, lower: Tensor, upper: Tensor) -> Tensor:
 
 
 def quantile_loss(gaps: Tensor, logits: Tensor, quantile: float) -> Tensor:
-    """Return the mean loss on outliers, eq. 9: of the bounds for those with the smallest, of the logits for the others.
+    """Return the mean loss on outliers, eq. 10: of bounds for those with the smallest, of the logits for the others.
 
-    log(1 + u²/2) for the largest bound u of a logit difference, or for the largest difference of the logits itself.
+    Both are log(1 + u²/2), eq. 8, for the largest bound u of a logit difference, or for the largest difference itself.
     """
     bound, difference = gaps.flatten(1).amax(1), logits.amax(1) - logits.amin(1)
     ranks = bound.argsort().argsort()

@@ -27,7 +27,7 @@ class Exposure(ExposedClassifier):
 class OE(ClassifierDetector):
     """Outlier exposure: maximum softmax probability of a classifier that learned to be undecided on outliers.
 
-    Eq. 1 with the term of section 4: the loss is CE + weight · cross entropy to the uniform distribution on outliers.
+    The loss is CE + weight · cross entropy to the uniform distribution on outliers (section 4, multiclass).
     """
 
     name = "oe"
