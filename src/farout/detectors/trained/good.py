@@ -125,7 +125,7 @@ class GOOD(CEDA):
             own = {"epochs": 900, "lr": 1e-4, "milestones": (450, 750, 850)}
         if "steps" in self.training:
             own["epochs"] = None
-        return {**own, **self.training}
+        return {**own, **{name: value for name, value in self.training.items() if name != "seed"}}
 
     def certified_confidence(self, images: Tensor, epsilon: float | None = None) -> Tensor:
         """Return an upper bound of max p over all images in [0, 1] within ε of each image, [B] float64.
