@@ -34,7 +34,9 @@ ADAPTERS = _aliases(
     estimator="sklearn scikit_learn pyod isolation_forest", function="callable", http="rest api", onnx="onnxruntime"
 )
 NETWORKS = _aliases(
+    allconv="all_conv all_convolutional",
     densenet121="densenet",
+    densenet_bc100="densenet_bc densenet100",
     efficientnet_b0="efficientnet",
     inception_v3="inceptionv3 inception",
     lenet="lenet5 lenet_5",

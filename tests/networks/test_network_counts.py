@@ -100,3 +100,8 @@ def test_vit_tiny_is_deit_tiny_with_other_patches() -> None:
     assert of(16, 14 * 14, 1000) == DEIT_TINY
     assert count("vit_tiny") == of(4, 8 * 8, 10)
     assert count("vit_tiny", side=64) == of(8, 8 * 8, 10)
+
+
+def test_allconv_and_densenet_bc100_have_the_counts_of_the_authors_files() -> None:
+    assert count("allconv") == 1_409_674
+    assert count("densenet_bc100", classes=11) == 769_505

@@ -20,8 +20,8 @@ LIGHT = [name for name in OURS if name not in {"resnet152", "wrn28_10", "incepti
 def test_all_names_are_there() -> None:
     asked = (
         "lenet alexnet vgg11 vgg16 resnet18 resnet20 resnet32 resnet44 resnet50 resnet56 resnet110 resnet152 "
-        "densenet121 wrn28_10 wrn40_2 inception_v3 vit_tiny vit_b16 vit_b32 vit_l16 vit_l32 swin_t "
-        "mobilenet_v3_large efficientnet_b0"
+        "allconv densenet121 densenet_bc100 wrn28_10 wrn40_2 inception_v3 vit_tiny vit_b16 vit_b32 vit_l16 vit_l32 "
+        "swin_t mobilenet_v3_large efficientnet_b0"
     )
     assert networks.names() == sorted(asked.split())
 

@@ -112,6 +112,22 @@ def test_densenet_puts_every_layer_beside_all_before_it() -> None:
     torch.testing.assert_close(network(images(16)).logits, head(state, "linear", x))
 
 
+@torch.no_grad()
+def test_allconv_averages_the_first_8_by_8_positions() -> None:
+    """The layers of OE's network in their order, with average pooling over windows of 8×8 positions."""
+    network, state = trained_looking("allconv")
+    x, paddings = (images() - 0.5) / 0.5, {"stage3.0": 0}
+    for stage in (1, 2, 3):
+        for index in (0, 3, 6):
+            name = f"stage{stage}.{index}"
+            weight, bias = state[f"{name}.weight"], state[f"{name}.bias"]
+            x = norm(state, f"stage{stage}.{index + 1}", F.conv2d(x, weight, bias, padding=paddings.get(name, 1)))
+            x = x * (1.702 * x).sigmoid()
+        x = F.max_pool2d(x, 2) if stage < 3 else x
+    assert x.shape == (3, 192, 10, 10)
+    torch.testing.assert_close(network(images()).logits, head(state, "linear", F.avg_pool2d(x, 8)))
+
+
 @pytest.mark.skipif(not (DATA / "cifar10_resnet20.safetensors").exists(), reason="the shared data are not here")
 def test_resnet20_reaches_its_known_accuracy_on_cifar10() -> None:
     network = networks.create("resnet20", 10, 32, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))

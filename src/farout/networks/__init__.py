@@ -16,7 +16,16 @@ from torch import nn
 
 from farout.core import Head
 from farout.identity import Json, describe_maker, is_users
-from farout.networks import convolutional, densenet, inception, residual, timm_bridge, transformer, wide  # noqa: F401
+from farout.networks import (  # noqa: F401
+    allconv,
+    convolutional,
+    densenet,
+    inception,
+    residual,
+    timm_bridge,
+    transformer,
+    wide,
+)
 from farout.networks.accuracy import accuracy
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.ensemble import Ensemble

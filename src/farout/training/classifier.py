@@ -46,7 +46,7 @@ class History:
 class Classifier(Task):
     """Task of a network trained with cross entropy; it keeps the epoch with the highest validation accuracy."""
 
-    stages = (Stage(keep="max"),)
+    stages: tuple[Stage, ...] = (Stage(keep="max"),)
     figure = "validation accuracy"
     version: ClassVar[int] = 1
     """Bumped by hand when the same arguments give other weights."""

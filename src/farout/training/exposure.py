@@ -22,14 +22,19 @@ class ExposedClassifier(Classifier):
     """Task of a network trained with cross entropy, and with a second term on outliers.
 
     The loss is CE(inliers) + weight · mean over outliers of the cross entropy to the uniform distribution. Inliers and
-    as many outliers form one batch, so that they share the statistics of batch norm, as in the authors' code.
+    outliers form one batch, so that they share the statistics of batch norm, as in the authors' code. Subclasses
+    change the outliers, their weight or their term of the loss.
     """
 
     figure = "validation accuracy"
 
-    def __init__(self, network: Network, val_set: ImageSet, outliers: ImageSet, *, batch: int, weight: float) -> None:
+    def __init__(
+        self, network: Network, val_set: ImageSet, outliers: ImageSet | None, *, batch: int, weight: float = 1.0
+    ) -> None:
+        """outliers: None if `select_outliers` creates them. batch: number of outliers per batch of inliers."""
         super().__init__(network, val_set)
-        self.weight, self._streams = weight, {OUTLIERS: Stream(outliers, batch)}
+        self.weight = weight
+        self._streams = {} if outliers is None else {OUTLIERS: Stream(outliers, batch)}
 
     @property
     def identity(self) -> Json:
@@ -41,11 +46,23 @@ class ExposedClassifier(Classifier):
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         assert batch.labels is not None
-        outliers = batch.streams[OUTLIERS].images
+        outliers = self.select_outliers(batch, context)
         logits = self.network(torch.cat([batch.images, outliers]), needs=()).logits
         inside, outside = logits.split([len(batch.images), len(outliers)])
         loss = F.cross_entropy(inside, batch.labels, label_smoothing=context.recipe.label_smoothing)
-        return loss + self.weight * uniform_cross_entropy(outside)
+        return loss + self.outlier_weight(context) * self.outlier_loss(outside)
+
+    def select_outliers(self, batch: Batch, context: Context) -> Tensor:
+        """Return the outliers of a step."""
+        return batch.streams[OUTLIERS].images
+
+    def outlier_weight(self, context: Context) -> float:
+        """Return the weight of the loss on outliers."""
+        return self.weight
+
+    def outlier_loss(self, logits: Tensor) -> Tensor:
+        """Return the mean loss on outliers with these logits."""
+        return uniform_cross_entropy(logits)
 
 
 def uniform_cross_entropy(logits: Tensor) -> Tensor:

@@ -1,0 +1,111 @@
+"""ATOM and ROWL: mining, the attack, the score, and the switch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import farout
+from farout.detectors.trained.atom import ATOM, MinedClassifier, window
+from farout.detectors.trained.background import attack, background
+from farout.detectors.trained.detector import Inputs, TrainingSets
+from farout.detectors.trained.rowl import ROWL, OpenWorldClassifier
+from farout.networks import create
+from farout.training import Batch, Context, Position, Recipe
+
+TRAIN, OTHERS = farout.load("toy", "train").limit(40), farout.load("toy", "test/ood_pair").limit(40)
+TINY = {"epochs": 1, "batch": 16}
+
+
+def context(seed: int = 0) -> Context:
+    return Context(Position("", 0, 0, 1, 1), Recipe(epochs=1, augment="none"), {}, torch.device("cpu"), seed)
+
+
+def test_a_window_leaves_out_the_lowest_and_keeps_the_next() -> None:
+    scores = torch.arange(16.0).flip(0)  # index i has rank 15 − i
+    assert window(scores, 0.125, 4).tolist() == [13, 12, 11, 10]
+    assert window(scores, 0.0, 2).tolist() == [15, 14]
+
+
+def mining(**params: float) -> MinedClassifier:
+    detector = ATOM(layers=1, **params)
+    torch.manual_seed(0)
+    detector.modules = detector.build(Inputs(3, 32, 4))
+    task = detector.task(TrainingSets(TRAIN, TRAIN, OTHERS))
+    assert isinstance(task, MinedClassifier)
+    return task
+
+
+def test_mining_keeps_the_outliers_in_a_window_of_ranks_of_the_background_probability() -> None:
+    task = mining()
+    with torch.no_grad():
+        logits = task.network.eval()(OTHERS.batch(range(40))).logits
+    order = logits.double().softmax(1)[:, 4].argsort().tolist()
+    task.network.train()
+    task.start_epoch(context())
+    assert sorted(task.mined.tolist()) == sorted(order[5:15])
+    assert task.network.training
+    stream = task.streams["outliers"]
+    assert torch.equal(stream.images.batch([0]), OTHERS.batch(task.mined[:1].numpy()))
+
+
+def test_a_pool_is_drawn_anew_in_every_epoch_and_restored_from_a_state() -> None:
+    task, other = mining(pool=8, mined=0.5), mining(pool=8, mined=0.5)
+    task.start_epoch(context())
+    first = task.mined
+    task.start_epoch(context(seed=1))
+    assert len(first) == len(task.mined) == 4
+    assert sorted(first.tolist()) != sorted(task.mined.tolist())
+    other.load_state(task.state())
+    assert torch.equal(other.mined, task.mined)
+
+
+def test_the_attack_raises_the_cross_entropy_and_stays_in_the_ball() -> None:
+    network, images = create("lenet", 5, 32), OTHERS.batch(range(8))
+    labels = background(network, images)
+    found = attack(network.train(), images, labels, 8 / 255, 5, torch.Generator().manual_seed(0))
+    assert network.training
+    assert (found - images).abs().max() <= 8 / 255 + 1e-6
+    assert found.min() >= 0
+    assert found.max() <= 1
+    before, after = (network(one).logits.log_softmax(1)[:, 4] for one in (images, found))
+    assert (after < before).all()
+
+
+def test_half_of_the_outliers_of_a_batch_are_attacked() -> None:
+    task, images = mining(), OTHERS.batch(range(8))
+    batch = Batch(images, None, torch.arange(8), {"outliers": Batch(images, None, torch.arange(8))})
+    found = task.select_outliers(batch, context())
+    assert torch.equal(found[:4], images[:4])
+    assert (found[4:] != images[4:]).flatten(1).any(1).all()
+
+
+@pytest.mark.parametrize("kind", [ATOM, ROWL])
+def test_the_score_is_the_background_probability_or_its_logit(kind: type[ATOM | ROWL]) -> None:
+    detector = kind(layers=1, steps=1, training=TINY).fit(TRAIN, auxiliary_outliers=OTHERS)
+    images = OTHERS.batch(range(8))
+    logits = detector.network(images).logits.double()
+    assert logits.shape == (8, 5)
+    torch.testing.assert_close(detector.score(images), logits.softmax(1)[:, 4])
+    other = kind(layers=1, scoring="logit")
+    other.load_state_dict(detector.state_dict())
+    torch.testing.assert_close(other.score(images), logits[:, 4])
+
+
+def test_the_faithful_form_of_rowl_trains_on_clean_images_twice() -> None:
+    weights = []
+    for fixed in (True, False):
+        detector = ROWL(layers=1, steps=1, count=20, fixed=fixed, training=TINY)
+        task = detector.fit(TRAIN, auxiliary_outliers=OTHERS).task(TrainingSets(TRAIN, TRAIN, OTHERS))
+        assert isinstance(task, OpenWorldClassifier)
+        images = OTHERS.batch(range(4))
+        found = task.attacked(images, background(task.network, images), torch.Generator().manual_seed(0))
+        assert torch.equal(found, images) != fixed
+        assert len(task.streams["outliers"].images) == 20
+        weights.append(detector.network.module.linear.weight)
+    assert not torch.equal(*weights)
+
+
+def test_fractions_of_the_pool_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"a sum of at most 1, got 0\.5 and 0\.75"):
+        ATOM(quantile=0.5, mined=0.75)
