@@ -1,4 +1,5 @@
-"""Layers with a bounded Lipschitz constant: features of distant images stay distant (van Amersfoort et al. 2021, DUE)."""
+"""Layers with a bounded Lipschitz constant, so that features of distant images stay distant (DUE, van Amersfoort et al.
+2021)."""
 
 from __future__ import annotations
 
