@@ -1,0 +1,1 @@
+"""Contrastive learning: random views of images, losses, and networks with a projection head."""

@@ -1,0 +1,146 @@
+"""Contrastive learning: losses and views against loops, k-means against the best partition, SSD and CSI by hand."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import farout
+from farout.detectors.math.clusters import kmeans
+from farout.detectors.trained.contrastive.losses import contrastive_loss
+from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
+from farout.detectors.trained.csi import CSI, turned
+from farout.detectors.trained.ssd import SSD
+
+
+def unit(count, size, seed=0):
+    rows = torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return rows / rows.norm(dim=1, keepdim=True)
+
+
+def test_the_contrastive_loss_is_the_sum_of_its_definition():
+    vectors, groups, tau = unit(7, 3), torch.tensor([0, 1, 0, 2, 1, 2, 0]), 0.3
+    total = 0.0
+    for i in range(7):
+        others = [j for j in range(7) if j != i]
+        normalizer = sum(math.exp(float(vectors[i] @ vectors[j]) / tau) for j in others)
+        positives = [j for j in others if groups[j] == groups[i]]
+        total += sum(-math.log(math.exp(float(vectors[i] @ vectors[j]) / tau) / normalizer) for j in positives) / len(
+            positives
+        )
+    assert float(contrastive_loss(vectors, groups, tau)) == pytest.approx(total / 7, rel=1e-6)
+
+
+def test_a_row_without_a_positive_is_refused():
+    with pytest.raises(ValueError, match="at least one positive"):
+        contrastive_loss(unit(3, 2), torch.tensor([0, 0, 1]), 0.5)
+
+
+def test_kmeans_finds_the_partition_with_the_smallest_sum_of_squares():
+    rows = torch.cat([torch.randn(2, 2, generator=torch.Generator().manual_seed(s)) * 0.2 + 3 * s for s in range(3)])
+    members = kmeans(rows.double(), 3)
+
+    def cost(labels):
+        parts = [rows[torch.tensor(labels) == one] for one in set(labels)]
+        return sum(float((part - part.mean(0)).square().sum()) for part in parts)
+
+    best = min(itertools.product(range(3), repeat=6), key=cost)
+    assert cost(members.tolist()) == pytest.approx(cost(best))
+
+
+def test_kmeans_gives_equal_rows_clusters_all_the_same():
+    assert kmeans(torch.zeros(4, 2), 3).max() < 3
+    with pytest.raises(ValueError, match="from 1 to 4 clusters"):
+        kmeans(torch.zeros(4, 2), 5)
+
+
+def test_a_crop_of_the_whole_image_is_the_image_and_a_quarter_is_resized():
+    image = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(resized_crop(image, torch.tensor([[0.5, 0.5, 1.0, 1.0]])), image)
+    quarter = resized_crop(image, torch.tensor([[0.25, 0.25, 0.5, 0.5]]))
+    inner = torch.nn.functional.interpolate(image[:, :, :4, :4], (8, 8), mode="bilinear")
+    torch.testing.assert_close(quarter[:, :, 1:-1, 1:-1], inner[:, :, 1:-1, 1:-1])
+
+
+def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
+    uniform = torch.rand(2000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x, y, width, height = crops(uniform, (0.2, 0.7)).unbind(1)
+    for center, size in ((x, width), (y, height)):
+        assert (center - size / 2).min() >= -1e-9
+        assert (center + size / 2).max() <= 1 + 1e-9
+    area = width * height
+    assert area.min() == pytest.approx(0.2, abs=0.01)
+    assert area.max() == pytest.approx(0.7, abs=0.01)
+    assert (width / height).min() == pytest.approx(0.75, abs=0.01)
+    assert (width / height).max() == pytest.approx(4 / 3, abs=0.01)
+
+
+def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():
+    images = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    uniform = torch.rand(3, 11, generator=torch.Generator().manual_seed(1))
+    views = Views(area=(0.2, 1.0))
+    torch.testing.assert_close(views.apply(images, uniform)[1:2], views.apply(images[1:2], uniform[1:2]))
+    views.apply(images, uniform).sum().backward()
+    assert images.grad.abs().flatten(1).sum(1).min() > 0
+
+
+def test_ssd_scores_are_mahalanobis_distances_of_standardized_features():
+    train = farout.load("toy", "train").limit(96)
+    detector = SSD(width=4, training={"epochs": 1, "batch": 32}).fit(train, val=train, seed=1)
+    images = train.batch(range(6))
+    with torch.no_grad():
+        features = detector.features(train.batch(range(len(train)))).numpy()
+        mean, std = features.mean(0), features.std(0).clip(1e-10)
+        rows = torch.from_numpy((features - mean) / std)
+        inverse = torch.linalg.pinv(rows.T.cov(correction=0), hermitian=True, rtol=32 * torch.finfo(torch.float64).eps)
+        test = torch.from_numpy((detector.features(images).numpy() - mean) / std)
+        expected = torch.einsum("nd,de,ne->n", test, inverse, test)
+    torch.testing.assert_close(detector.score(images).detach(), expected, rtol=1e-4, atol=1e-6)
+    again = SSD(width=4, training={"epochs": 1, "batch": 32}).fit(train, val=train, seed=1)
+    assert torch.equal(again.score(images), detector.score(images))
+
+
+def test_the_authors_slip_of_ssd_is_a_switch_that_changes_scores():
+    train = farout.load("toy", "train").limit(64)
+    settings = {"width": 4, "training": {"epochs": 1, "batch": 32}}
+    right, slip = SSD(**settings).fit(train), SSD(mean_twice=True, **settings).fit(train)
+    images = train.batch(range(4))
+    raw = right.statistics["mean"]
+    rows = (right.features(images) - raw) / right.statistics["std"] - raw
+    expected = (rows @ right.statistics["whiteners"][0]).square().sum(1)
+    torch.testing.assert_close(slip.score(images), expected)
+    assert not torch.allclose(slip.score(images), right.score(images))
+
+
+def test_turns_are_quarter_turns():
+    image = torch.arange(4.0).view(1, 1, 2, 2)
+    assert turned(image).flatten(1).tolist() == [[0, 1, 2, 3], [1, 3, 0, 2], [3, 2, 1, 0], [2, 0, 3, 1]]
+
+
+def test_csi_scores_are_the_weighted_sum_over_turns():
+    train = farout.load("toy", "train").limit(40)
+    settings = {"width": 4, "views": 2, "training": {"epochs": 1, "batch": 16}}
+    detector = CSI(**settings).fit(train, val=train, seed=2)
+    images = train.batch(range(5))
+    with torch.no_grad():
+        all_z, all_l = detector.outputs(train.batch(range(40)))
+        z, logits = detector.outputs(images)
+        expected = []
+        for b in range(5):
+            total = 0.0
+            for k in range(4):
+                near = max(float(z[k, b] @ (all_z[k, m] / all_z[k, m].norm())) for m in range(40))
+                total += near / float(all_z[k].norm(dim=1).mean()) + float(logits[k, b]) / float(all_l[k].mean())
+            expected.append(-total / 4)
+        scores = detector.score(images)
+    torch.testing.assert_close(scores, torch.tensor(expected, dtype=torch.float64), rtol=1e-4, atol=1e-4)
+    assert torch.equal(CSI(**settings).fit(train, val=train, seed=2).score(images), scores)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [SSD, CSI])
+def test_the_full_preset_trains_a_step_and_scores(kind):
+    train = farout.load("toy", "train").limit(8)
+    detector = kind(preset="full", training={"steps": 1, "batch": 4, "warmup_epochs": 0}).fit(train, val=train)
+    assert detector.score(train.batch(range(2))).isfinite().all()
