@@ -28,9 +28,24 @@ from farout.detectors.posthoc.scale import Scale
 from farout.detectors.posthoc.she import SHE
 from farout.detectors.posthoc.temp_scaling import TempScaling
 from farout.detectors.posthoc.vim import ViM
+from farout.detectors.trained.acet import ACET
 from farout.detectors.trained.ae import AE
+from farout.detectors.trained.atom import ATOM
+from farout.detectors.trained.ceda import CEDA
+from farout.detectors.trained.csi import CSI
 from farout.detectors.trained.detector import TrainedDetector
+from farout.detectors.trained.glow.detector import Glow
+from farout.detectors.trained.good import GOOD
 from farout.detectors.trained.importing import import_weights
+from farout.detectors.trained.input_complexity import InputComplexity
+from farout.detectors.trained.likelihood_ratio import LikelihoodRatio
+from farout.detectors.trained.nae.detector import NAE
+from farout.detectors.trained.oe import OE
+from farout.detectors.trained.pixelcnn.detector import PixelCNN
+from farout.detectors.trained.regret.detector import LikelihoodRegret
+from farout.detectors.trained.rowl import ROWL
+from farout.detectors.trained.sngp.detector import SNGP
+from farout.detectors.trained.ssd import SSD
 from farout.training.files import header
 
 names = catalog.names
@@ -45,26 +60,41 @@ def load(path: str | Path) -> TrainedDetector:
 
 
 __all__ = [
+    "ACET",
     "AE",
     "ASH",
+    "ATOM",
+    "CEDA",
+    "CSI",
     "DICE",
     "DN2",
     "EBO",
     "GEN",
+    "GOOD",
     "KLM",
     "KNN",
     "MDS",
     "MLS",
     "MSP",
+    "NAE",
     "ODIN",
+    "OE",
     "RMDS",
+    "ROWL",
     "SHE",
+    "SNGP",
+    "SSD",
     "Ensemble",
     "Entropy",
+    "Glow",
     "GradNorm",
     "Gram",
+    "InputComplexity",
+    "LikelihoodRatio",
+    "LikelihoodRegret",
     "MDSLayers",
     "NNGuide",
+    "PixelCNN",
     "ReAct",
     "Scale",
     "TempScaling",
