@@ -20,14 +20,14 @@ from farout.processes import torch_threads
 IMAGES, SIDE = 64, 32
 
 
-def normflows_glow(levels: int, steps: int, width: int) -> Any:
+def normflows_glow(levels: int, depth: int, width: int) -> Any:
     """Return normflows' flow of the same size; its splits have no learned prior."""
     import normflows as nf
 
     flows, bases, channels, side = [], [], 3, SIDE
     for level in range(levels):
         channels, side = 4 * channels, side // 2
-        blocks = [nf.flows.GlowBlock(channels, width, use_lu=False, net_actnorm=True) for _ in range(steps)]
+        blocks = [nf.flows.GlowBlock(channels, width, use_lu=False, net_actnorm=True) for _ in range(depth)]
         flows.append([*blocks, nf.flows.Squeeze()])
         channels = channels // 2 if level < levels - 1 else channels
         bases.append(nf.distributions.DiagGaussian((channels, side, side), trainable=False))
@@ -43,7 +43,7 @@ def main() -> None:
     flow.initialize(images)
     functions: dict[str, Callable[[], Tensor]] = {"farout": lambda: flow.log_likelihood(images)}
     if importlib.util.find_spec("normflows"):
-        peer = normflows_glow(detector.levels, detector.steps, detector.width).eval()
+        peer = normflows_glow(detector.levels, detector.depth, detector.width).eval()
         functions["normflows"] = lambda: peer.log_prob(images, None)
     with torch_threads(1), torch.no_grad():
         times = timed(functions)

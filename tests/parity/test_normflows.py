@@ -17,7 +17,7 @@ nf = pytest.importorskip("normflows")
 def flow() -> Flow:
     """Return a flow whose splits have standard normal priors, as normflows' have."""
     torch.manual_seed(0)
-    flow = Flow(3, 8, 2, steps=2, width=8).double()
+    flow = Flow(3, 8, 2, depth=2, width=8).double()
     flow.initialize(torch.rand(32, 3, 8, 8, dtype=torch.float64))
     for module in flow.modules():
         if isinstance(module, Coupling):

@@ -18,7 +18,7 @@ from farout.rng import generator
 def random_flow(channels: int = 1, side: int = 4, levels: int = 2, scale: float = 0.05) -> Flow:
     """Return a flow in float64 without weights at zero."""
     torch.manual_seed(0)
-    flow = Flow(channels, side, levels, steps=2, width=6).double()
+    flow = Flow(channels, side, levels, depth=2, width=6).double()
     flow.initialize(torch.rand(32, channels, side, side, dtype=torch.float64))
     with torch.no_grad():
         for parameter in flow.parameters():
@@ -58,7 +58,7 @@ def test_it_inverts_in_both_directions(dtype, allowed):
 
 
 def test_samples_of_an_untrained_flow_are_its_normal_variables_turned_and_squashed():
-    flow = Flow(1, 8, 2, steps=1, width=4)
+    flow = Flow(1, 8, 2, depth=1, width=4)
     samples = flow.sample(500, generator(0))
     assert samples.shape == (500, 1, 8, 8)
     assert torch.equal(samples, flow.sample(500, generator(0)))
@@ -92,7 +92,7 @@ def test_a_zero_convolution_is_scaled_by_exp_of_three_log_scales():
 
 
 def test_initialization_standardizes_the_outputs_of_every_norm():
-    flow = Flow(3, 8, 2, steps=2, width=8)
+    flow = Flow(3, 8, 2, depth=2, width=8)
     images = torch.rand(64, 3, 8, 8)
     flow.initialize(images)
     outputs = []
@@ -130,7 +130,7 @@ def training_images(count: int = 48) -> ImageSet:
 
 def test_the_score_is_bits_per_dimension_and_falls_in_training():
     train = training_images()
-    detector = Glow(steps=2, width=8, training={"epochs": 2, "batch": 16}).fit(train)
+    detector = Glow(depth=2, width=8, training={"epochs": 2, "batch": 16}).fit(train)
     images = train.batch(range(4))
     bits = -detector.modules["density"].log_likelihood(images) / (images[0].numel() * math.log(2))
     torch.testing.assert_close(detector.score(images), bits.double())
@@ -141,13 +141,13 @@ def test_the_score_is_bits_per_dimension_and_falls_in_training():
 
 def test_the_same_seed_gives_the_same_weights():
     train = training_images(40)
-    first, second = (Glow(steps=1, width=4, training={"epochs": 1, "batch": 16}).fit(train, seed=3) for _ in range(2))
+    first, second = (Glow(depth=1, width=4, training={"epochs": 1, "batch": 16}).fit(train, seed=3) for _ in range(2))
     assert first.digest == second.digest
 
 
 def test_a_detector_loaded_from_its_state_gives_the_same_scores():
     train = training_images(40)
-    detector, other = Glow(steps=1, width=4, training={"epochs": 1}).fit(train), Glow(steps=1, width=4)
+    detector, other = Glow(depth=1, width=4, training={"epochs": 1}).fit(train), Glow(depth=1, width=4)
     other.load_state_dict(detector.state_dict())
     images = train.batch(range(4))
     assert torch.equal(detector.score(images), other.score(images))
@@ -155,7 +155,7 @@ def test_a_detector_loaded_from_its_state_gives_the_same_scores():
 
 @pytest.mark.parametrize(("channels", "side", "levels"), [(1, 28, 2), (3, 32, 3), (1, 64, 3)])
 def test_sides_that_cannot_be_halved_often_have_fewer_levels(channels, side, levels):
-    flow = Glow(steps=1, width=4).density(channels, side)
+    flow = Glow(depth=1, width=4).density(channels, side)
     assert len(flow.levels) == levels
     assert flow.log_likelihood(torch.rand(2, channels, side, side)).isfinite().all()
 

@@ -40,7 +40,7 @@ def test_the_files_are_lossless(codec):
 
 def test_the_score_is_bits_minus_bits_per_value():
     detector = InputComplexity(
-        density="glow", density_params={"steps": 1, "width": 4}, codec="jpeg2000", training={"steps": 1, "batch": 4}
+        density="glow", density_params={"depth": 1, "width": 4}, codec="jpeg2000", training={"steps": 1, "batch": 4}
     )
     train = farout.load("toy", "train").limit(4)
     detector.fit(train, val=train.limit(1))

@@ -12,7 +12,7 @@ from farout.detectors.trained.regret import LikelihoodRegret
 from farout.detectors.trained.regret.vae import VAE, Posterior
 from farout.rng import generator
 
-TINY = {"width": 4, "latent": 3, "steps": 5, "draws": 2}
+TINY = {"width": 4, "latent": 3, "updates": 5, "draws": 2}
 
 
 def built(channels: int = 1, side: int = 28, **changes: object) -> LikelihoodRegret:
@@ -54,14 +54,14 @@ def test_a_batch_gives_the_scores_of_its_images_and_no_two_calls_differ():
 
 
 def test_regret_is_what_the_optimized_posterior_gains():
-    detector, pixels = built(steps=15, step_size=0.2), images(2)
+    detector, pixels = built(updates=15, step_size=0.2), images(2)
     vae, start = detector.modules["vae"], detector.modules["vae"].encode(pixels)
     after = detector.optimized(pixels, start)
     fresh = torch.randn(20, 3, generator=generator(5))
     gain = vae.bound(pixels, start, fresh) - vae.bound(pixels, after, fresh)
     assert (gain > 0).all()
     assert (detector.score(pixels) > 0).all()
-    assert not built(steps=0).score(pixels).any()
+    assert not built(updates=0).score(pixels).any()
 
 
 def test_training_lowers_the_bound_and_the_same_seed_gives_the_same_weights():
@@ -83,5 +83,5 @@ def test_images_of_all_sides_have_a_bound(channels, side):
 
 def test_the_full_preset_trains_and_scores():
     few = ImageSet.from_arrays(images(2, 3, 32).numpy())
-    detector = LikelihoodRegret(preset="full", steps=2, training={"steps": 1, "batch": 2}).fit(few, val=few)
+    detector = LikelihoodRegret(preset="full", updates=2, training={"steps": 1, "batch": 2}).fit(few, val=few)
     assert detector.score(few.batch([0])).isfinite().all()

@@ -23,13 +23,13 @@ class Glow(DensityDetector):
 
     name = "glow"
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
-        "small": {"steps": 8, "width": 64},
-        "full": {"steps": 32, "width": 512},
+        "small": {"depth": 8, "width": 64},
+        "full": {"depth": 32, "width": 512},
     }
     levels: int = 3
     """Largest number of levels, each of which halves the side; a side of 28 can be halved twice only."""
-    steps: int = BY_PRESET
-    """Steps of flow per level."""
+    depth: int = BY_PRESET
+    """Steps of flow per level (K of the paper)."""
     width: int = BY_PRESET
     """Channels of the networks of couplings."""
 
@@ -41,7 +41,7 @@ class Glow(DensityDetector):
         return full if self.preset == "full" else full.changed(steps=2000, batch=32, lr=1e-3)
 
     def density(self, channels: int, side: int) -> Flow:
-        return Flow(channels, side, min(self.levels, halvings(side)), self.steps, self.width)
+        return Flow(channels, side, min(self.levels, halvings(side)), self.depth, self.width)
 
 
 def halvings(side: int) -> int:

@@ -17,9 +17,9 @@ VALUES = 256
 
 
 class Flow(Density):
-    """Multi-scale flow: per level a squeeze, `steps` of flow, and a split after all levels but the last."""
+    """Multi-scale flow: per level a squeeze, `depth` steps of flow, and a split after all levels but the last."""
 
-    def __init__(self, channels: int, side: int, levels: int, steps: int, width: int) -> None:
+    def __init__(self, channels: int, side: int, levels: int, depth: int, width: int) -> None:
         super().__init__()
         self.shape = (channels, side, side)
         self.logit = Logit()
@@ -27,7 +27,7 @@ class Flow(Density):
         self.latent_shapes: list[tuple[int, int, int]] = []
         for level in range(levels):
             channels, side = 4 * channels, side // 2
-            self.levels.append(nn.ModuleList(one for _ in range(steps) for one in flow_step(channels, width)))
+            self.levels.append(nn.ModuleList(one for _ in range(depth) for one in flow_step(channels, width)))
             if level < levels - 1:
                 self.splits.append(Split(channels))
                 channels //= 2

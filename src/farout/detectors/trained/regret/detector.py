@@ -63,14 +63,14 @@ class LikelihoodRegret(TrainedDetector):
 
     name = "likelihood_regret"
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
-        "small": {"width": 16, "latent": 32, "steps": 8, "step_size": 0.1, "draws": 1},
-        "full": {"width": 32, "latent": 100, "steps": 100, "step_size": 0.01, "draws": 4},
+        "small": {"width": 16, "latent": 32, "updates": 8, "step_size": 0.1, "draws": 1},
+        "full": {"width": 32, "latent": 100, "updates": 100, "step_size": 0.01, "draws": 4},
     }
     at_once: ClassVar[int] = 32
     width: int = BY_PRESET
     """Channels of the largest hidden layer."""
     latent: int = BY_PRESET
-    steps: int = BY_PRESET
+    updates: int = BY_PRESET
     """Steps of Adam on every image's posterior."""
     step_size: float = BY_PRESET
     """Learning rate of these steps."""
@@ -106,7 +106,7 @@ class LikelihoodRegret(TrainedDetector):
         with torch.inference_mode(False), torch.enable_grad():
             leaves = [one.detach().clone().requires_grad_() for one in start]
             optimizer = torch.optim.Adam(leaves, lr=self.step_size)
-            for noise in self._noise("optimize", self.steps, images):
+            for noise in self._noise("optimize", self.updates, images):
                 loss = self._vae.bound(images, Posterior(*leaves), noise[None]).sum()
                 for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
                     leaf.grad = gradient
