@@ -13,6 +13,7 @@ from torch import Tensor
 from farout import Detector, ImageSet, NotFitted, Panel, PostHoc, check, detectors, load, networks
 from farout.api.check import CHECKS, IMAGES
 from farout.detectors import TrainedDetector
+from helpers.tiny_sizes import SIZES
 
 
 @cache
@@ -191,7 +192,8 @@ def test_all_our_detectors_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", detectors.names_of(TrainedDetector))
 def test_all_trained_detectors_pass(name: str) -> None:
-    findings = check(detectors.create(name, training={"epochs": 1}), load("toy", "train", limit=64))
+    tiny = detectors.create(name, training={"epochs": 1}, **SIZES.get(name, {}))
+    findings = check(tiny, load("toy", "train", limit=64))
     assert {finding.check: finding.problem for finding in findings if finding.problem} == {}
 
 

@@ -12,9 +12,7 @@ from farout.detectors import TrainedDetector, names_of
 from farout.detectors.catalog import catalog
 from farout.study.spec import StudySpec
 from helpers.generated_sets import NEAR
-
-SIZES: dict[str, dict[str, Any]] = {"ae": {"width": 2, "latent": 2}}
-"""Smaller sizes than those of the preset."""
+from helpers.tiny_sizes import SIZES
 
 
 def shapes(split: str, limit: int) -> dict[str, Any]:

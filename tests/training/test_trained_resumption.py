@@ -8,6 +8,7 @@ import farout
 from farout.detectors import TrainedDetector, names_of
 from farout.rng import numpy_generator
 from farout.training import resumable
+from helpers.tiny_sizes import SIZES
 
 SETTINGS = {"epochs": 2, "batch": 16}
 
@@ -18,7 +19,7 @@ class Stopped(Exception):
 
 def fit(name: str) -> TrainedDetector:
     train, val = (farout.load("toy", split, limit=48) for split in ("train", "val"))
-    detector = farout.detectors.create(name, training=SETTINGS)
+    detector = farout.detectors.create(name, training=SETTINGS, **SIZES.get(name, {}))
     assert isinstance(detector, TrainedDetector)
     return detector.fit(train, val=val, auxiliary_outliers=farout.load("noise", limit=48), seed=1)
 
