@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from farout.shifts.kernels.recolored import recolor_images
 from farout.variations import Color
-from farout.variations.color import recolor_images
 from helpers import slow_variations
 
 BOUNDS = ((0.5, 1.5), (0.5, 1.5), (0.0, 2.0), (-0.5, 0.5))

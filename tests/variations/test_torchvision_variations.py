@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from farout.shifts.kernels.recolored import recolor_images
 from farout.variations import Affine, Color
 from farout.variations.bounds import interpolate
-from farout.variations.color import recolor_images
 
 if importlib.util.find_spec("torchvision") is None:
     pytest.skip("torchvision is not installed", allow_module_level=True)

@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from farout.shifts.kernels.recoloring import GRAY, LEAST, blend, recolor
+from farout.shifts.kernels.recolored import recolor_images
+from farout.shifts.kernels.recoloring import recolor
 from farout.variations.bounds import Bounds, check_images, check_latents, check_shape, interpolate, parse_bounds
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
@@ -58,38 +59,3 @@ def _recolor_compiled(images: Tensor, factors: Tensor) -> Tensor:
     out = torch.empty_like(images)
     recolor(images.flatten(2).numpy(), factors.detach().contiguous().numpy(), out.flatten(2).numpy())
     return out
-
-
-def recolor_images(images: Tensor, factors: Tensor) -> Tensor:
-    """Change brightness, contrast, saturation and hue [B, 4] of the images [B, C, H, W]."""
-    brightness, contrast, saturation, hue = factors[:, :, None, None, None].unbind(1)
-    images = (brightness * images).clamp(0, 1)
-    images = blend(images, gray(images).mean((2, 3), keepdim=True), contrast)
-    if images.shape[1] == 1:
-        return images
-    return rotate_hue(blend(images, gray(images), saturation), 6 * hue[:, 0])
-
-
-def gray(images: Tensor) -> Tensor:
-    """Return the images in gray, [B, 1, H, W]."""
-    if images.shape[1] == 1:
-        return images
-    red, green, blue = images.split(1, 1)
-    weighted: Tensor = GRAY[0] * red + GRAY[1] * green + GRAY[2] * blue
-    return weighted
-
-
-def rotate_hue(images: Tensor, sixths: Tensor) -> Tensor:
-    """Rotate the hue by `sixths` [B, 1, 1] of the color circle: HSV with its six cases as one formula.
-
-    With value V, chroma C and hue h in sixths, red is V − C + C·clamp(|h − 3| − 1, 0, 1), green and blue are
-    V − C + C·clamp(2 − |h − 2|, 0, 1) and V − C + C·clamp(2 − |h − 4|, 0, 1).
-    """
-    red, green, blue = images.unbind(1)
-    low, high = images.amin(1), images.amax(1)
-    chroma = high - low
-    span = chroma.clamp_min(LEAST)
-    not_red = torch.where(high == green, (blue - red) / span + 2, (red - green) / span + 4)
-    hue = (torch.where(high == red, (green - blue) / span, not_red) + sixths).remainder(6)
-    shares = torch.stack([(hue - 3).abs() - 1, 2 - (hue - 2).abs(), 2 - (hue - 4).abs()], 1)
-    return torch.addcmul(low[:, None], shares.clamp(0, 1), chroma[:, None])

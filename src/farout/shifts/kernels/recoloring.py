@@ -1,4 +1,4 @@
-"""Compiled form of `recolored` in variations/color.py: reads an image twice and writes it once, without buffers."""
+"""Compiled form of `recolor_images` in recolored.py: reads an image twice and writes it once, without buffers."""
 
 from __future__ import annotations
 

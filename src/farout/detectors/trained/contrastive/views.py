@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from farout.variations.color import gray, recolor_images
+from farout.shifts.kernels.recolored import gray, recolor_images
 
 JITTERED, GRAYED = 0.8, 0.2
 """Probability of color jitter and of gray images (SimCLR, appendix A, for CIFAR-10)."""
