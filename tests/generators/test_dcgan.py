@@ -170,7 +170,7 @@ def test_save_and_load(trained: DCGAN, tmp_path: Path) -> None:
 
 def test_wrong_files(trained: DCGAN, tmp_path: Path) -> None:
     trained.save(tmp_path / "g.safetensors")
-    with pytest.raises(ValueError, match=r"a dcgan with other settings: width=4 \(expected 8\)"):
+    with pytest.raises(ValueError, match=r"holds dcgan with other settings: width=4 \(expected 8\)"):
         DCGAN(**TINY | {"width": 8}).load(tmp_path / "g.safetensors")
     farout.networks.save_weights(nn.Linear(2, 2), tmp_path / "other.safetensors")
     with pytest.raises(ValueError, match="holds no generator"):

@@ -1,4 +1,4 @@
-"""Detectors that misbehave in every way we know fail by name; the good one's results are there all the same."""
+"""Detectors that misbehave in every way we know fail by name; the sound one's results are there all the same."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def greedy():
 
 for act in (leaves, quits, hangs, crashes, odd, interrupts, closes, thread, greedy):
     detector(act.__name__, act)
-detector("good", lambda: None)
+detector("sound", lambda: None)
 
 @farout.register
 class NaN(farout.Detector):
@@ -128,12 +128,12 @@ def children(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
-def test_on_two_workers_every_bad_detector_fails_by_name_and_the_good_one_is_there(tmp_path):
-    names = [*REASONS, "thread", "good"]
+def test_on_two_workers_every_bad_detector_fails_by_name_and_the_sound_one_is_there(tmp_path):
+    names = [*REASONS, "thread", "sound"]
     ended = run(tmp_path, names, "--workers", "2", "--timeout", "6")
     assert ended.returncode == 1, ended.stderr
     done, failed = results(tmp_path)
-    assert done == {"good": 2, "thread": 2}
+    assert done == {"sound": 2, "thread": 2}
     assert failed.keys() == REASONS.keys()
     for name, why in REASONS.items():
         assert re.search(why, failed[name]), failed[name]
@@ -144,11 +144,11 @@ def test_on_two_workers_every_bad_detector_fails_by_name_and_the_good_one_is_the
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 def test_without_workers_the_same_for_all_that_do_not_end_the_process(tmp_path):
-    names = [name for name in REASONS if name not in ENDING] + ["thread", "good"]
+    names = [name for name in REASONS if name not in ENDING] + ["thread", "sound"]
     ended = run(tmp_path, names, "--workers", "0", "--timeout", "6")
     assert ended.returncode == 1, ended.stderr
     done, failed = results(tmp_path)
-    assert done == {"good": 2, "thread": 2}
+    assert done == {"sound": 2, "thread": 2}
     assert failed.keys() == REASONS.keys() - ENDING
     for name in failed:
         assert re.search(REASONS[name], failed[name]), failed[name]
@@ -158,13 +158,13 @@ def test_without_workers_the_same_for_all_that_do_not_end_the_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
 def test_a_detector_that_ends_the_process_is_named_by_the_next_run_and_can_be_left_out(tmp_path):
-    first = run(tmp_path, ["quits", "good"], "--workers", "0")
+    first = run(tmp_path, ["quits", "sound"], "--workers", "0")
     assert first.returncode == 0  # the detector's own exit code: nobody was left to say another
     assert "results computed" not in first.stdout
-    second = run(tmp_path, ["quits", "good"], "--workers", "0")
+    second = run(tmp_path, ["quits", "sound"], "--workers", "0")
     assert re.search("crashed or was killed while it computed: score toy by quits", second.stderr)
-    assert results(tmp_path)[0] == {"good": 2}  # computed before the suspect is tried again
-    third = run(tmp_path, ["quits", "good"], "--workers", "0", "--without", "quits")
+    assert results(tmp_path)[0] == {"sound": 2}  # computed before the suspect is tried again
+    third = run(tmp_path, ["quits", "sound"], "--workers", "0", "--without", "quits")
     assert third.returncode == 0, third.stderr
     assert "0 failed" in third.stdout
 
@@ -240,9 +240,9 @@ def test_post_hoc_detectors_that_misbehave_fail_alone_in_the_pass_they_share(tmp
 @pytest.mark.parametrize("moment", ["import", "__init__"])
 def test_a_file_that_ends_the_program_is_an_error(tmp_path, moment):
     body = "import sys; sys.exit(0)" if moment == "import" else "import farout, sys"
-    own = "class Mine(farout.Detector):\n    name = 'good'\n    def __init__(self):\n        sys.exit(0)\n"
+    own = "class Mine(farout.Detector):\n    name = 'sound'\n    def __init__(self):\n        sys.exit(0)\n"
     (tmp_path / "mine.py").write_text(f"{body}\n" + ("" if moment == "import" else f"@farout.register\n{own}"))
-    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "good"))
+    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "sound"))
     command = [sys.executable, "-m", "farout", "plan", "study.yaml", "--plugin", "mine.py"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2
@@ -253,7 +253,7 @@ def test_a_file_that_ends_the_program_is_an_error(tmp_path, moment):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals on this system")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_while_workers_start_leaves_no_process(tmp_path, number):
-    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "good"))
+    (tmp_path / "study.yaml").write_text(STUDY.replace("NAMES", "sound"))
     (tmp_path / "mine.py").write_text(PLUGIN)
     code = "import signal, farout.cli; signal.signal(signal.SIGINT, signal.default_int_handler); farout.cli.main()"
     options = ["run", "study.yaml", "--out", "run", "--plugin", "mine.py", "--workers", "4"]

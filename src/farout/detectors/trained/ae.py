@@ -58,6 +58,7 @@ class AE(TrainedDetector):
     width: int = BY_PRESET
     """Channels of the first convolution; the others have 2, 4 and 8 times as many."""
     latent: int = BY_PRESET
+    """Size of the code."""
 
     def recipe(self) -> Recipe:
         epochs, lr = (500, 1e-4) if self.preset == "full" else (20, 1e-3)

@@ -42,6 +42,7 @@ class BackgroundDetector(ClassifierDetector):
     steps: int = BY_PRESET
     """Steps of the attack, each of 1.25 · epsilon / steps."""
     scoring: Scoring = "softmax"
+    """Score: probability ("softmax") or logit of the background class."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -79,6 +79,7 @@ class CSI(TrainedDetector):
         "full": {"width": 64, "views": 10},
     }
     width: int = BY_PRESET
+    """Channels of the ResNet-18's first stage."""
     views: int = BY_PRESET
     """Views per turn that a score averages over."""
 

@@ -35,6 +35,7 @@ class InputComplexity(OnDensity):
 
     name = "input_complexity"
     codec: Codec = "png"
+    """Lossless compression: "png" or "jpeg2000"."""
 
     def __post_init__(self) -> None:
         check_choice("codec", self.codec, tuple(OPTIONS))

@@ -25,6 +25,7 @@ class OnDensity(TrainedDetector):
 
     at_once: ClassVar[int] = DensityDetector.at_once
     density: DensityName = "pixelcnn"
+    """Detector whose density is trained: "pixelcnn" or "glow"."""
     density_params: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of that detector that differ from its preset's: {width: 32}."""
 

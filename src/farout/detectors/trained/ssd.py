@@ -60,8 +60,11 @@ class SSD(TrainedDetector):
         "full": {"encoder": "resnet50", "width": 64},
     }
     encoder: str = BY_PRESET
+    """Name of the network whose features are learned."""
     width: int = BY_PRESET
+    """Channels of its first stage."""
     clusters: int = 1
+    """Clusters of the training images, each with its own mean and covariance."""
     supervised: bool = False
     """Learn from labels, too: SSD+ (section 3.2), with the loss of Khosla et al. 2020."""
     mean_twice: bool = False

@@ -36,6 +36,7 @@ class NAE(TrainedDetector):
     width: int = BY_PRESET
     """Channels of the first convolution and of the decoder."""
     latent: int = BY_PRESET
+    """Size of the code, a point of the unit sphere."""
     latent_steps: int = BY_PRESET
     """Steps of a latent chain."""
     data_steps: int = BY_PRESET

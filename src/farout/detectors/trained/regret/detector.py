@@ -70,6 +70,7 @@ class LikelihoodRegret(TrainedDetector):
     width: int = BY_PRESET
     """Channels of the largest hidden layer."""
     latent: int = BY_PRESET
+    """Size of the code of the VAE."""
     updates: int = BY_PRESET
     """Steps of Adam on every image's posterior."""
     step_size: float = BY_PRESET

@@ -40,15 +40,19 @@ class SNGP(TrainedDetector):
         "full": {"depth": 28, "factor": 10, "random_features": 1024, "dropout": 0.3},
     }
     depth: int = BY_PRESET
+    """Layers of the Wide ResNet: 6n + 4."""
     factor: int = BY_PRESET
-    """Depth and widening factor of the Wide ResNet."""
+    """Widening factor of the Wide ResNet."""
     dropout: float = BY_PRESET
+    """Probability of dropping a value between the convolutions of a block."""
     random_features: int = BY_PRESET
+    """Number of random Fourier features."""
     reduced: int = 128
     """Size of the features that the Gaussian process reads."""
     bound: float = 3.0
     """Largest gain of every convolution and batch norm."""
     mean_field_factor: float = 25.0
+    """λ of the logits / √(1 + λ · variance)."""
 
     def recipe(self) -> Recipe:
         if self.preset == "small":
