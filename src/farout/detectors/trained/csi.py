@@ -15,7 +15,7 @@ from farout.core import ImageSet
 from farout.detectors.catalog import register
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.network import ContrastiveNetwork
-from farout.detectors.trained.contrastive.views import Views
+from farout.detectors.trained.contrastive.views import NUMBERS, Views
 from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
 from farout.identity import Json
 from farout.rng import generator
@@ -25,8 +25,6 @@ TURNS = 4
 """Rotations by 0, 90, 180 and 270 degrees: the shifting transformation."""
 TRAIN_VIEWS, TEST_VIEWS = Views(area=(0.08, 1.0), flip=False), Views(area=(0.54, 0.54), flip=False)
 TEMPERATURE = 0.5
-DRAWS = 11
-"""Random numbers of a view; one more decides on the mirror image, which comes before the turn."""
 
 
 def turned(images: Tensor) -> Tensor:
@@ -120,7 +118,7 @@ class CSI(TrainedDetector):
 
     def _view(self, images: Tensor, number: int) -> Tensor:
         """Return one view of every turn, [4B, C, H, W]; a turn has the same random numbers for all images."""
-        draws = torch.rand(TURNS, DRAWS, generator=generator(0, "csi", number)).to(images.device)
+        draws = torch.rand(TURNS, NUMBERS, generator=generator(0, "csi", number)).to(images.device)
         mirror = torch.rand(1, generator=generator(0, "csi", "mirror", number)) < 0.5
         images = turned(images.flip(3) if mirror else images)
         return TEST_VIEWS.apply(images, draws.repeat_interleave(len(images) // TURNS, 0))

@@ -15,6 +15,8 @@ JITTERED, GRAYED = 0.8, 0.2
 """Probability of color jitter and of gray images (SimCLR, appendix A, for CIFAR-10)."""
 FACTORS, HUE = 0.4, 0.1
 """Factors of brightness, contrast and saturation are in 1 ± 0.4, the hue turns by at most ± 0.1."""
+NUMBERS = 11
+"""Random numbers of one view: flip, jitter, gray, four of the jitter, four of the crop."""
 RATIO = (3 / 4, 4 / 3)
 """Range of width / height of a crop; its logarithm is uniform."""
 
@@ -32,7 +34,7 @@ class Views:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Return one view of every image [B, C, H, W], each with its own random numbers."""
-        return self.apply(images, torch.rand(len(images), 11, generator=generator).to(images.device))
+        return self.apply(images, torch.rand(len(images), NUMBERS, generator=generator).to(images.device))
 
     def apply(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return the views that these random numbers [B, 11] in [0, 1) stand for; differentiable in the images."""
