@@ -6,6 +6,7 @@ name and that what lies behind it stays as it was.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -195,6 +196,20 @@ def test_paths_that_climb_out_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsafePath, match="leads out"):
         check_path(tmp_path / "run" / ".." / "x", tmp_path / "run")
     assert list(files_in(tmp_path / "none")) == []
+
+
+def test_a_folder_that_another_process_removes_has_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    scan = os.scandir
+
+    def scan_too_late(path: Path) -> object:
+        Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scan_too_late)
+    assert list(files_in(folder)) == []
+    assert not folder.exists()
 
 
 def test_a_record_with_files_elsewhere_counts_as_damaged(tmp_path: Path) -> None:

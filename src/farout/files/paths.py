@@ -71,9 +71,14 @@ def make_folder(path: Path, root: Path) -> Path:
 
 
 def files_in(folder: Path, root: Path | None = None) -> Iterator[Path]:
-    """Yield the files of a folder and of its subfolders; nothing if there is no folder."""
-    mode = mode_of(check_path(folder, root))
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name) if mode and stat.S_ISDIR(mode) else ():
+    """Yield the files of a folder and of its subfolders; nothing if there is no folder, or no longer one."""
+    check_path(folder, root)
+    try:
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
         path = folder / entry.name
         if entry.is_symlink():
             check_path(path)
