@@ -85,6 +85,25 @@ def test_value_is_the_weighted_sum(name: Any, sign: int, ensemble: Ensemble) -> 
     assert Terms(objective, CPU)(made, real).item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_class_term_is_the_mean_cross_entropy_of_the_members(ensemble: Ensemble) -> None:
+    features, real, made, labels = network(4), pixels(6, 0), pixels(6, 1), torch.tensor([0, 1, 2, 2, 1, 0])
+    options: dict[str, Any] = {"name": "shifted", "ensemble": ensemble, "features": features}
+    without, with_class = (Terms(Objective(**options, lambda_c=weight), CPU) for weight in (0, 3))
+    losses = [
+        -member(made, needs=()).logits[row].log_softmax(0)[label].item()
+        for member in ensemble.members
+        for row, label in enumerate(labels)
+    ]
+    expected = without(made, real, labels).item() + 3 * sum(losses) / len(losses)
+    assert with_class(made, real, labels).item() == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(ValueError, match="the training images have no labels"):
+        with_class(made, real)
+    with pytest.raises(ValueError, match="lambda_c keeps the class of shifted images, got objective 'near'"):
+        Objective(**{**options, "name": "near"}, lambda_c=1)
+    only = Objective(name="shifted", lambda_p=0, lambda_s=0, lambda_c=1, ensemble=ensemble)
+    assert Terms(only, CPU)(made, real, labels).item() == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
 def test_defaults_are_the_papers(ensemble: Ensemble) -> None:
     near = Objective(name="near", ensemble=ensemble, features=network())
     shifted = Objective(name="shifted", ensemble=ensemble, features=network())
@@ -214,6 +233,7 @@ def test_identity_names_all_that_matters(ensemble: Ensemble) -> None:
     changes: list[dict[str, Any]] = [
         {}, {"lambda_p": 2}, {"lambda_s": 2}, {"pairing": "nearest"}, {"form": "printed"}, {"features": network(5)},
         {"ensemble": Ensemble([network(1), network(2)])}, {"name": "shifted", "lambda_p": 1},
+        {"name": "shifted", "lambda_p": 1, "lambda_c": 1},
     ]  # fmt: skip
     identities = [Objective(**base | change).identity for change in changes]
     assert len({str(one) for one in identities}) == len(changes)

@@ -69,7 +69,8 @@ def generate(
 
     Settings (--set): generator, e.g. '{name: dcgan, width: 32, train: {epochs: 50}}'; ensemble, e.g.
     '[{name: lenet, train: {epochs: 20}}, {name: resnet18, width: 16, train: {epochs: 20}}]'; features (the network of
-    the perceptual loss); lambda_s; lambda_p; interval: auto, mnist, cifar10, cifar100, imagenet or '[0.1, 0.5]'.
+    the perceptual loss); lambda_s; lambda_p; lambda_c (of shifted: weight of the loss that keeps the class); interval:
+    auto, mnist, cifar10, cifar100, imagenet or '[0.1, 0.5]'.
 
     The same command again resumes an interrupted run. Trained models are kept in OUT/.trained: another set in the same
     folder uses the same ensemble. farout.load("OUT") reads a single set, farout.load("OUT/near_ood.npz") one of

@@ -68,6 +68,7 @@ class Generator(Sampler):
         features: Network | None = None,
         lambda_p: float | None = None,
         lambda_s: float | None = None,
+        lambda_c: float = 0.0,
         pairing: Pairing = "random",
         form: Form = "unit",
         seed: int = 0,
@@ -79,7 +80,7 @@ class Generator(Sampler):
     ) -> Self:
         """Train on images; a second fit replaces the first.
 
-        objective: "plain", "near" or "shifted", with the ensemble, the feature network, λp, λs, pairing and form of
+        objective: "plain", "near" or "shifted", with the ensemble, the feature network, λp, λs, λc, pairing and form of
             `Objective`; or an `Objective`.
         val, features: with a feature network, the FID to these images (or to training images) is measured from time to
             time and is in `history`.
@@ -89,7 +90,7 @@ class Generator(Sampler):
         if not isinstance(objective, Objective):
             objective = Objective(
                 name=objective,  # type: ignore[arg-type]
-                lambda_p=lambda_p, lambda_s=lambda_s, ensemble=ensemble,
+                lambda_p=lambda_p, lambda_s=lambda_s, lambda_c=lambda_c, ensemble=ensemble,
                 features=None if objective == "plain" else features, pairing=pairing, form=form,
             )  # fmt: skip
         task = self.task(train, objective, seed=seed)

@@ -24,16 +24,19 @@ class Objective:
     """Terms added to a generator's loss; λp and λs are positive, and the name determines the signs.
 
     plain: none. near (eq. 4): + λp · perceptual − λs · MI: near the real images, and of no class.
-    shifted (eq. 3): − λp · perceptual + λs · MI: far from the original image, and of its class.
+    shifted (eq. 3): − λp · perceptual + λs · MI: far from the original image, and of its class; + λc · cross entropy to
+    the class of the original, which is not in the paper: MI alone is as low for any other class.
     """
 
     name: Name = "plain"
     lambda_p: float | None = None
     """Weight of the perceptual distance; by default 1 (near) or 2 (shifted). With 0, `features` is not needed."""
     lambda_s: float | None = None
-    """Weight of the mutual information; by default 1. With 0, `ensemble` is not needed."""
+    """Weight of the mutual information; by default 1."""
+    lambda_c: float = 0.0
+    """Weight of the ensemble's cross entropy to the class of the original image; of shifted images only."""
     ensemble: Ensemble | None = None
-    """Classifiers of different architectures, trained on the same images."""
+    """Classifiers of different architectures, trained on the same images; not needed if λs and λc are 0."""
     features: Network | None = None
     """Network over whose blocks the perceptual distance is computed."""
     pairing: Pairing = "random"
@@ -48,10 +51,13 @@ class Objective:
                 raise unknown(f"{kind} of an objective:", getattr(self, kind), get_args(known))
         for field, default in zip(("lambda_p", "lambda_s"), WEIGHTS[self.name], strict=True):
             self._set_weight(field, default)
-        if self.lambda_s and not isinstance(self.ensemble, Ensemble):
+        self._set_weight("lambda_c", 0.0)
+        if self.lambda_c and self.name != "shifted":
+            raise ValueError(f'lambda_c keeps the class of shifted images, got objective {self.name!r}; use "shifted"')
+        if self.uses_ensemble and not isinstance(self.ensemble, Ensemble):
             raise ValueError(
-                f"the objective {self.name!r} needs an ensemble of classifiers for its mutual information, got "
-                f"{self.ensemble!r}; pass ensemble=farout.networks.Ensemble([…]), or lambda_s=0 to leave the term out"
+                f"the objective {self.name!r} needs an ensemble of classifiers for its semantic terms, got "
+                f"{self.ensemble!r}; pass ensemble=farout.networks.Ensemble([…]), or lambda_s=0 to leave them out"
             )
         self._check_features()
 
@@ -79,14 +85,19 @@ class Objective:
             check_blocks(self.features)
 
     @property
+    def uses_ensemble(self) -> bool:
+        """True if a term reads the ensemble."""
+        return bool(self.lambda_s or self.lambda_c)
+
+    @property
     def identity(self) -> dict[str, Json]:
         """Everything that determines the terms."""
         features = self.features if self.lambda_p and self.form != "lpips" else None
         return {
             "name": self.name,
             "version": VERSION,
-            "weights": [self.lambda_p, self.lambda_s],
-            "ensemble": self.ensemble.digest if self.ensemble is not None and self.lambda_s else None,
+            "weights": [self.lambda_p, self.lambda_s, *([self.lambda_c] if self.lambda_c else [])],
+            "ensemble": self.ensemble.digest if self.ensemble is not None and self.uses_ensemble else None,
             "features": None if features is None else [features.name, features.digest],
             "pairing": self.pairing if self.lambda_p else None,
             "form": self.form if self.lambda_p else None,

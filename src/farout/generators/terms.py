@@ -1,4 +1,4 @@
-"""Terms of an objective, computed: mutual information and perceptual distance of generated images."""
+"""Terms of an objective, computed: mutual information, class and perceptual distance of generated images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from farout.core import Activations
 from farout.generators.information import mutual_information
@@ -35,7 +36,7 @@ class Terms:
         self.objective = objective
         self.perceptual, self.semantic = sign * objective.lambda_p, -sign * objective.lambda_s
         self.members: list[Network] = []
-        if objective.ensemble is not None and self.semantic:
+        if objective.ensemble is not None and objective.uses_ensemble:
             self.members = frozen(objective.ensemble, device).members
         self.lpips = frozen(lpips_module(), device) if self.perceptual and objective.form == "lpips" else None
         self.features = self._features(device) if self.perceptual and objective.form != "lpips" else None
@@ -64,6 +65,8 @@ class Terms:
             shared = next((one for one in outputs if one.blocks), None)
             logits = torch.stack([one.logits for one in outputs], 1)
             total = total + self.semantic * mutual_information(logits).mean()
+            if self.objective.lambda_c:
+                total = total + self.objective.lambda_c * _class_loss(logits, real_labels)
             if generated_labels is None:
                 generated_labels = logits.detach().float().softmax(2).mean(1).argmax(1)
         if not self.perceptual:
@@ -91,6 +94,13 @@ class Terms:
         if partners is not None:
             originals = originals[partners]
         return perceptual_distance(activations, originals, self.objective.form)
+
+
+def _class_loss(logits: Tensor, labels: Tensor | None) -> Tensor:
+    """Return the cross entropy of logits [B, members, classes] to the classes of the originals, a mean over both."""
+    if labels is None:
+        raise ValueError("lambda_c keeps the class of every image, and the training images have no labels; set it to 0")
+    return cross_entropy(logits.float().flatten(0, 1), labels.repeat_interleave(logits.shape[1]))
 
 
 def _same_class(labels: Tensor | None, predicted: Tensor | None) -> Tensor:

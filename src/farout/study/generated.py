@@ -103,7 +103,9 @@ def _shifted(spec: ShiftedSpec, inliers: Inliers, budget: Budget) -> GenerateCel
     objective = None
     if not spec.generator.weights:
         ensemble, features = _networks(spec, inliers, budget)
-        objective = ObjectiveSource("shifted", spec.lambda_p, spec.lambda_s, ensemble, features, form=spec.form)
+        objective = ObjectiveSource(
+            "shifted", spec.lambda_p, spec.lambda_s, ensemble, features, form=spec.form, lambda_c=spec.lambda_c
+        )
     generator = generator_from(spec.generator, inliers.train, inliers.test, budget, spec.seed, spec.title, objective)
     _check_kind(generator.preview(), translates=True)
     images: ImageSource = NamedImages(spec.images) if spec.images else inliers.test

@@ -99,6 +99,7 @@ class ObjectiveSource:
     features: NetworkSource | None = None
     pairing: Pairing = "random"
     form: Form = "unit"
+    lambda_c: float = 0.0
 
     @property
     def networks(self) -> tuple[NetworkSource, ...]:
@@ -118,6 +119,7 @@ class ObjectiveSource:
             "features": self.features and self.features.identity(),
             "pairing": self.pairing,
             "form": self.form,
+            **({"lambda_c": self.lambda_c} if self.lambda_c else {}),
         }
 
     def build(self, store: Store) -> Objective:
@@ -132,6 +134,7 @@ class ObjectiveSource:
             features=None if self.features is None else self.features.build(store),
             pairing=self.pairing,
             form=self.form,
+            lambda_c=self.lambda_c,
         )
 
 

@@ -6,7 +6,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
 
 from farout.generators import GENERATORS, Generator, create
 from farout.generators.mi_interval import AUTO, MIInterval, parse_interval
@@ -149,5 +158,7 @@ class ShiftedSpec(BarSpec):
     generator: AnyGenerator = GeneratorSpec(name="pix2pix")
     lambda_s: PositiveFloat = 1.0
     lambda_p: PositiveFloat = 2.0
+    lambda_c: NonNegativeFloat = 0.0
+    """Weight of the cross entropy to the original's class; the paper has no such term."""
     images: Data | None = None
     """Images to change; None = the inliers' test split."""
