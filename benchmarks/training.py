@@ -1,4 +1,4 @@
-"""The training loop beside a bare torch loop: the same network, the same batches, in turn."""
+"""The training loop, and detectors that train by it, beside a bare torch loop: the same network, the same batches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from torch import nn
 
 from benchmarks.timing import show, timed
 from farout.core import ImageSet
+from farout.detectors.trained.ae import AE
+from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.oe import OE
 from farout.networks import Network, accuracy, create
 from farout.processes import torch_threads
 from farout.rng import generator
@@ -105,6 +108,41 @@ def bare_gan(data: ImageSet) -> None:
             [loss.item() for loss in losses]
 
 
+def bare_autoencoder(data: ImageSet, val: ImageSet) -> None:
+    """Train the autoencoder of the detector ae with a plain torch loop."""
+    modules = AE().build(Inputs(3, 32, 0))
+    both = nn.Sequential(modules["encoder"], modules["decoder"])
+    optimizer = torch.optim.Adam(both.parameters(), 1e-3)
+    for epoch in range(EPOCHS):
+        both.train()
+        for indices in torch.randperm(len(data), generator=generator(0, epoch)).tensor_split(-(-len(data) // BATCH)):
+            batch = data.batch(indices.numpy())
+            loss = (both(batch) - batch).square().mean()
+            _step(optimizer, loss)
+            loss.item()
+        both.eval()
+        with torch.no_grad():
+            [(both(part) - part).square().flatten(1).mean(1) for part in val]
+
+
+def bare_exposure(data: ImageSet, outliers: ImageSet, val: ImageSet) -> None:
+    """Train the network of the detector oe with a plain torch loop: inliers and as many outliers in one pass."""
+    network = OE().build(Inputs(3, 32, 4))["network"]
+    optimizer = torch.optim.SGD(network.parameters(), 0.1, 0.9, weight_decay=5e-4, nesterov=True)
+    labels = torch.as_tensor(data.labels)
+    for epoch in range(EPOCHS):
+        network.train()
+        draws = generator(0, epoch)
+        for indices in torch.randperm(len(data), generator=draws).tensor_split(-(-len(data) // BATCH)):
+            others = outliers.batch(torch.randperm(len(outliers), generator=draws)[: len(indices)].numpy())
+            logits = network.module(network.normalize(torch.cat([data.batch(indices.numpy()), others])))
+            inside, outside = logits[: len(indices)], logits[len(indices) :]
+            loss = F.cross_entropy(inside, labels[indices]) - 0.5 * outside.log_softmax(1).mean()
+            _step(optimizer, loss)
+            loss.item()
+        accuracy(network, val)
+
+
 def _step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
     optimizer.zero_grad()
     loss.backward()
@@ -125,7 +163,7 @@ def compare(title: str, bare: Callable[[], object], ours: Callable[[Path | None]
 
 
 def main() -> None:
-    """A small and a large classifier, and a GAN."""
+    """A small and a large classifier, a GAN, and two detectors."""
     options = {"epochs": EPOCHS, "batch": BATCH, "lr": 0.05, "augment": "none"}
     val = images(64)
     for name, count in (("lenet", 2048), ("resnet20", 256)):
@@ -143,6 +181,18 @@ def main() -> None:
         f"Training a small DCGAN, {len(data)} images of 32×32, {EPOCHS} epochs, batch {BATCH}, one thread",
         lambda: bare_gan(data),
         lambda file: fit(Gan(), data, recipe, checkpoint=file),
+    )
+    few, training = images(512), {"epochs": EPOCHS, "batch": BATCH, "augment": "none"}
+    size = f"{len(few)} images of 32×32, {EPOCHS} epochs, batch {BATCH}, one thread"
+    compare(
+        f"Training the detector ae (small), {size}",
+        lambda: bare_autoencoder(few, val),
+        lambda file: AE(training=training).fit(few, val=val, checkpoint=file),
+    )
+    compare(
+        f"Training the detector oe (small), {size}",
+        lambda: bare_exposure(few, data, val),
+        lambda file: OE(training=training).fit(few, val=val, auxiliary_outliers=data, checkpoint=file),
     )
 
 
