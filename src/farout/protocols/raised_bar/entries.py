@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from farout.detectors.posthoc.msp import MSP
 from farout.generators.perceptual import Form
 from farout.protocols.raised_bar.exposure import exposure_entries
+from farout.protocols.raised_bar.logit_mask import logit_mask
 from farout.protocols.raised_bar.sets import BarSets, ensemble_of, features_of, members_of, plain_of
 from farout.protocols.shared.budgets import IMAGES
 from farout.protocols.shared.networks import classifiers
@@ -24,7 +25,7 @@ from farout.study.cells.score import ScoreCell
 from farout.study.quality import MOST
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.images import ImageSource, NamedImages, ShiftedImages, subset
-from farout.study.sources.networks import NetworkSource
+from farout.study.sources.networks import NetworkSource, RestrictedNetwork
 from farout.study.spec import Budget, DataSpec
 from farout.study.study import Trial
 from farout.study.subjects.posthoc import PostHocSubject
@@ -150,13 +151,25 @@ class TrialPlan:
     # Calibration
 
     def _calibration(self, label: str, network: NetworkSource) -> Iterator[Entry]:
-        """Yield the confidence and the prediction of a network on test images, their corruptions and Shifted sets."""
-        splits = self.trial.inliers
-        subject = PostHocSubject("msp", build_posthoc_fit_cell(network, MSP(), splits.train, splits.val, None))
+        """Yield the confidence and the prediction of a network on test images, their corruptions and Shifted sets.
+
+        On a set of some of the classes, the network has the logits of these alone; the tag "logits" has their number.
+        """
         for name, (kind, images) in self._calibrated.items():
-            tags = {"network": label, "of": name, "kind": kind}
-            yield self._entry(ScoreCell(subject, images), role="confidence", **tags)
-            yield self._entry(PredictCell(network, images), role="prediction", **tags)
+            mask = logit_mask(self.trial.inliers.test.about, images.about) if kind == CONVENTIONAL else ()
+            masked = RestrictedNetwork(network, mask) if mask else network
+            tags = {"network": label, "of": name, "kind": kind, **({"logits": str(len(mask))} if mask else {})}
+            yield self._entry(ScoreCell(self._confidence(masked), images), role="confidence", **tags)
+            yield self._entry(PredictCell(masked, images), role="prediction", **tags)
+
+    def _confidence(self, network: NetworkSource) -> PostHocSubject:
+        """Return the confidence of a network, which shares its fit cell with a detector of the study where it can.
+
+        A network with some of its logits cannot classify the validation images, so that it has no use for them.
+        """
+        splits = self.trial.inliers
+        train, val = (None, None) if isinstance(network, RestrictedNetwork) else (splits.train, splits.val)
+        return PostHocSubject("msp", build_posthoc_fit_cell(network, MSP(), train, val, None))
 
     @cached_property
     def _calibrated(self) -> dict[str, tuple[str, ImageSource]]:

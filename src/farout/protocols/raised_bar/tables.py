@@ -8,6 +8,7 @@ from farout.protocols.raised_bar.calibration import (
     ece_bars,
     ece_table,
     ece_values,
+    further_sets,
     reliability_plots,
 )
 from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews
@@ -38,7 +39,7 @@ def summarize(results: Results, protocol: str) -> Summary:
     bar = BarResults(results, protocol)
     found = list(pairs(results, protocol))
     lines, checked, calibration = detection_lines(bar), checked_sets(bar), calibrated(bar)
-    distances, kept = perceived(bar), kept_labels(checked)
+    distances, notes = perceived(bar), kept_labels(checked) + further_sets(calibration)
     lost = lost_labels(checked)
     trained = [label for label in bar.labels(SHIFTED) if not bar.undertrained(label) and bar.title(label) not in lost]
     first = [pair for pair in found if pair.seed == found[0].seed]
@@ -49,7 +50,7 @@ def summarize(results: Results, protocol: str) -> Summary:
             *networks(results, protocol, inlier_rows(found)),
             *sets_table(bar),
             *sanity_table(checked),
-            *ece_table(calibration, kept),
+            *ece_table(calibration, notes),
             *ranks(lines, ece_values(calibration), trained, MEAN),
             *fid_table(bar),
             *perceptual_table(distances),
@@ -63,8 +64,8 @@ def summarize(results: Results, protocol: str) -> Summary:
             *confusion(checked),
             *fid_bars(bar),
             *information_histograms(bar),
-            *ece_bars(calibration, kept),
-            *reliability_plots(calibration, kept),
+            *ece_bars(calibration, notes),
+            *reliability_plots(calibration, notes),
             *perceptual_bars(distances),
             *radar(lines, calibration),
             *densities(first, results.scores),
