@@ -101,7 +101,10 @@ def test_settings_that_cannot_be_had(settings: Any, message: str) -> None:
     [
         ({"near": False, "shifted": False}, r"it has nothing to test: near and shifted are both false"),
         ({"shifts": ["noise"]}, r"shifts: noise has no labels, expected the 4 classes of the inliers"),
-        ({"shifts": [{"name": "shapes", "limit": 9}]}, r"shifts: shapes has 8 classes such as 'circle', expected the 4"),
+        (
+            {"shifts": [{"name": "shapes", "limit": 9}]},
+            r"shifts: shapes has 8 classes such as 'circle', expected the 4",
+        ),
         ({"near": {**NEAR, "label": "noise"}}, r"two outlier sets are called 'noise'"),
         ({"exposure": {"networks": ["resnet"]}}, r"exposure: network that the study trains: 'resnet'"),
         (
