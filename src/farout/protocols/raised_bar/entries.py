@@ -10,7 +10,7 @@ from farout.detectors.posthoc.msp import MSP
 from farout.generators.perceptual import Form
 from farout.protocols.raised_bar.exposure import exposure_entries
 from farout.protocols.raised_bar.logit_mask import logit_mask
-from farout.protocols.raised_bar.sets import BarSets, ensemble_of, features_of, members_of, plain_of
+from farout.protocols.raised_bar.sets import BarSets, features_of, members_of, plain_of
 from farout.protocols.shared.budgets import IMAGES
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.pairs import scored
@@ -22,6 +22,7 @@ from farout.study.cells.near_ood import InformationCell, NearCell
 from farout.study.cells.perceptual import PerceptualCell
 from farout.study.cells.predict import PredictCell
 from farout.study.cells.score import ScoreCell
+from farout.study.members import ensemble_of, member_cells
 from farout.study.quality import MOST
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.images import ImageSource, NamedImages, ShiftedImages, subset
@@ -71,7 +72,7 @@ class TrialPlan:
     # Generated sets
 
     def _near(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
-        yield self._entry(images.cell, role="set", set=label, kind=NEAR)
+        yield from self._made(label, images, NEAR)
         if information := self._information(images):
             yield self._entry(information, role="information", set=label, kind=NEAR)
         known = self.trial.stressed(images, self.images)
@@ -94,7 +95,7 @@ class TrialPlan:
         return InformationCell(cell.label, cell.pool, val, cell.seed)
 
     def _shifted(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
-        yield self._entry(images.cell, role="set", set=label, kind=SHIFTED)
+        yield from self._made(label, images, SHIFTED)
         changed, originals = self._pair(images)
         if self.sets.sanity:
             yield from self._sanity(self.sets.sanity, label, SHIFTED, changed)
@@ -110,11 +111,21 @@ class TrialPlan:
                 cell = PerceptualCell(network, source, originals, form)
                 yield self._entry(cell, role="perceptual", set=label, of=name, kind=kind)
 
+    def _made(self, label: str, images: GeneratedImages, kind: str) -> Iterator[Entry]:
+        """Yield the cell of a generated set, and the predictions of its ensemble's members on test images."""
+        yield self._entry(images.cell, role="set", set=label, kind=kind)
+        for cell in member_cells(images, self._test):
+            yield self._entry(cell, role="member", network=cell.network.label, set=label, kind=kind)
+
+    @property
+    def _test(self) -> ImageSource:
+        """Inlier test images, at most as many as the budget allows."""
+        return self.trial.stressed(self.trial.inliers.test, self.images)
+
     def _sanity(self, ensemble: NetworkSource, label: str, kind: str, images: ImageSource) -> Iterator[Entry]:
         """Yield the predictions of the sanity ensemble on a generated set, and on test images."""
-        test = self.trial.stressed(self.trial.inliers.test, self.images)
         classes = SEPARATOR.join(self.trial.inliers.test.about.classes)
-        for of, source in ((kind, images), (TEST, test)):
+        for of, source in ((kind, images), (TEST, self._test)):
             yield self._entry(PredictCell(ensemble, source), role="sanity", set=label, kind=of, classes=classes)
 
     def _features(

@@ -25,7 +25,14 @@ from farout.protocols.raised_bar.exposed import exposure_tables
 from farout.protocols.raised_bar.pictures import information_histograms, near_sheets, radar, shifted_sheets
 from farout.protocols.raised_bar.ranks import ranks
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.raised_bar.sanity import checked_sets, confusion, kept_labels, lost_labels, sanity_table
+from farout.protocols.raised_bar.sanity import (
+    checked_sets,
+    confusion,
+    kept_labels,
+    lost_labels,
+    members_table,
+    sanity_table,
+)
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import densities, inlier_rows, pairs
 from farout.report.content import Summary
@@ -49,6 +56,7 @@ def summarize(results: Results, protocol: str) -> Summary:
             *overviews(lines),
             *networks(results, protocol, inlier_rows(found)),
             *sets_table(bar),
+            *members_table(bar),
             *sanity_table(checked),
             *ece_table(calibration, notes),
             *ranks(lines, ece_values(calibration), trained, MEAN),
