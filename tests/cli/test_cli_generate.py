@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 import farout
+from farout.networks import create, load_weights
 from farout.study.store import Store
 from helpers.command_line import farout as command
 from helpers.command_line import refused
@@ -51,6 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "      100 images  " in ended.out
     assert "samples have mutual information in [" in ended.out
     assert "FID to the training images on features of lenet" in ended.out
+    assert "accuracy of the ensemble on 70 images of blobs: lenet " in ended.out
     return folder
 
 
@@ -64,6 +67,20 @@ def test_set_loads_with_its_attributes(folder: Path) -> None:
     assert fid["undertrained"] == (fid["fid"] > 0.5 * fid["noise"])
     assert facts["settings"]["lambda_s"] == [1, 2]
     assert facts["data"]["images"] == 128
+
+
+def test_description_has_the_test_accuracy_of_every_member_of_the_ensemble(folder: Path) -> None:
+    members = json.loads((folder / "out" / "near_ood.json").read_text())["ensemble"]
+    store, test = Store(folder / "out" / ".trained"), farout.load(folder / "blobs.npz", "test")
+    trained = [path for path in store.root.glob("cells/*") if store.facts(path.name)["title"] == "train lenet"]
+    expected = []
+    for path in trained:
+        network = load_weights(create("lenet", 2, 16, 1), path / "weights.safetensors")
+        with torch.inference_mode():
+            predicted = network(test.batch(np.arange(70))).logits.argmax(1).numpy()
+        expected.append({"network": "lenet", "accuracy": (predicted == test.labels).mean(), "n": 70, "images": "blobs"})
+    assert len(members) == 2
+    assert sorted(members, key=str) == sorted(expected, key=str)
 
 
 def test_same_command_computes_nothing(folder: Path) -> None:

@@ -13,11 +13,11 @@ from small_gans import Stop, parameters, stopping
 from torch import nn
 
 import farout
-from farout.generators import BigGAN, StyleGAN2
+from farout.generators import DCGAN, BigGAN, Pix2Pix, StyleGAN2
 from farout.generators.biggan import model as model_file
 from farout.generators.biggan.layers import orthogonal_penalty
 from farout.generators.biggan.standing import estimate_statistics
-from farout.generators.conditional import ConditionalGan
+from farout.generators.gan import Gan
 from farout.training import fit, loop
 from farout.training.players import create_players
 
@@ -59,9 +59,11 @@ def test_settings_of_the_scripts() -> None:
         (BigGAN(side=128, discriminator_lr=1e-3), {"lr": 2e-5}, (2e-5, 1e-3)),
         (StyleGAN2(side=32), {}, (0.002, 0.0025 * 16 / 17)),
         (StyleGAN2(side=32), {"lr": 0.004}, (0.004, 2 * 0.0025 * 16 / 17)),
+        (DCGAN(side=32), {"lr": 1e-3}, (1e-3, 1e-3)),
+        (Pix2Pix(side=32), {"lr": 1e-3}, (1e-3, 1e-3)),
     ],
 )
-def test_learning_rates_of_both_players(model: ConditionalGan, recipe: Any, expected: tuple[float, float]) -> None:
+def test_learning_rates_of_both_players(model: Gan, recipe: Any, expected: tuple[float, float]) -> None:
     """The preset's values to the last digit; a rate that is passed to `fit` changes both."""
     task = model.task_type(model.with_module(nn.Linear(1, 1)), nn.Linear(1, 1), farout.generators.Objective())
     players = create_players(task, "", model.recipe(**recipe), torch.device("cpu"))

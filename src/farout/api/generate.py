@@ -18,11 +18,13 @@ from farout.data.writing.facts import read_facts
 from farout.files import check_path, has_file, write_json
 from farout.progress import Listener, shown
 from farout.registry import unknown
+from farout.study.cells.predict import PredictCell
 from farout.study.engines.run import run
 from farout.study.generated import generated_cuts, generated_from
-from farout.study.quality import QualityPlan, plan_quality
+from farout.study.members import member_accuracy, member_cells
+from farout.study.quality import MOST, QualityPlan, plan_quality
 from farout.study.sources.generated import GeneratedImages, GeneratedSet
-from farout.study.sources.images import CutImages, NamedImages
+from farout.study.sources.images import CutImages, ImageSource, NamedImages, subset
 from farout.study.sources.networks import forget_loaded
 from farout.study.spec import (
     BUDGETS,
@@ -74,6 +76,8 @@ class Wanted(NamedTuple):
     spec: GeneratedSpec
     images: GeneratedImages
     quality: QualityPlan | None
+    members: list[PredictCell]
+    """Predictions of the networks that the generators are trained against, on test images."""
     cuts: list[str]
     """Texts on what the budget leaves out."""
     data: dict[str, Any]
@@ -95,7 +99,13 @@ class Wanted(NamedTuple):
         images = generated_from(spec, inliers, budget)
         about = (inliers.train or inliers.test).about
         facts = {"name": about.name, "images": about.total, "fingerprint": about.fingerprint}
-        return cls(spec, images, plan_quality(images, inliers), generated_cuts(spec, images, budget), facts)
+        members = member_cells(images, subset(_tested(inliers), MOST))
+        return cls(spec, images, plan_quality(images, inliers), members, generated_cuts(spec, images, budget), facts)
+
+
+def _tested(inliers: Inliers) -> ImageSource:
+    """Return labeled images that networks were not trained on: test images, or validation images."""
+    return inliers.test if inliers.test.about.labeled or inliers.val is None else inliers.val
 
 
 def inlier_splits(spec: InliersSpec, budget: Budget) -> Inliers:
@@ -133,7 +143,7 @@ def write(
         if has_file(target):
             return facts
     store = Store(check_path(out / STORE))
-    cells = [cell, *(wanted.quality.cells.values() if wanted.quality else ())]
+    cells = [cell, *(wanted.quality.cells.values() if wanted.quality else ()), *wanted.members]
     with store.open().lock():
         outcome = run(cells, store, workers=workers, device=device, plugins=plugins, progress=progress)
         if outcome.failed:
@@ -156,6 +166,8 @@ def _facts(wanted: Wanted, store: Store) -> dict[str, Any]:
     if wanted.quality is not None:
         quality = wanted.quality.measure(store)
         facts["fid"] = {**quality._asdict(), "undertrained": quality.undertrained}
+    if wanted.members:
+        facts["ensemble"] = [member_accuracy(member, store)._asdict() for member in wanted.members]
     return facts
 
 

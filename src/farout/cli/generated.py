@@ -114,4 +114,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         )
         if fid["undertrained"]:
             lines.append("undertrained: the FID is more than half of that of noise; train longer before using this set")
+    if members := facts.get("ensemble"):
+        found = ", ".join(f"{member['network']} {member['accuracy']:.1%}" for member in members)
+        lines.append(f"accuracy of the ensemble on {members[0]['n']:,} images of {members[0]['images']}: {found}")
     return lines

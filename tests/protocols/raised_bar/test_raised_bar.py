@@ -101,7 +101,10 @@ def test_settings_that_cannot_be_had(settings: Any, message: str) -> None:
     [
         ({"near": False, "shifted": False}, r"it has nothing to test: near and shifted are both false"),
         ({"shifts": ["noise"]}, r"shifts: noise has no labels, expected the 4 classes of the inliers"),
-        ({"shifts": [{"name": "shapes", "limit": 9}]}, r"shifts: shapes has 8 classes, expected the 4 classes"),
+        (
+            {"shifts": [{"name": "shapes", "limit": 9}]},
+            r"shifts: shapes has 8 classes such as 'circle', expected the 4",
+        ),
         ({"near": {**NEAR, "label": "noise"}}, r"two outlier sets are called 'noise'"),
         ({"exposure": {"networks": ["resnet"]}}, r"exposure: network that the study trains: 'resnet'"),
         (
@@ -128,6 +131,7 @@ def test_what_is_planned() -> None:
         "": 2 * 3,  # two detectors on inliers, near_ood and noise
         "classified": 1,
         "set": 2,
+        "member": 2 * 2,
         "information": 1,
         "sanity": 4,  # each set, and twice the test images
         "reference": 1,
@@ -332,7 +336,8 @@ def test_a_small_run_has_every_table_and_figure(finished: Path) -> None:
     found = document(Results(finished)).summaries["raised_bar"]
     tables = {table.name.removeprefix("raised_bar_"): table.frame for table in found.tables}
     assert list(tables) == [
-        "auroc", "aupr_out", "aupr_in", "networks", "sets", "sanity", "ece", "fid", "perceptual", "exposure", "details",
+        "auroc", "aupr_out", "aupr_in", "networks", "sets", "members", "sanity", "ece", "fid", "perceptual",
+        "exposure", "details",
     ]  # fmt: skip
     kinds = {figure.name.removeprefix("raised_bar_") for figure in found.figures}
     assert kinds >= {
@@ -340,6 +345,8 @@ def test_a_small_run_has_every_table_and_figure(finished: Path) -> None:
         "information", "reliability", "perceptual_bars", "radar",
     }  # fmt: skip
     assert tables["sets"]["images"].tolist() == [48, 48]
+    assert tables["members"]["set"].tolist() == ["near_ood"] * 2 + ["shifted"] * 2
+    assert set(tables["members"]["n_test"]) == {64}
     assert tables["sanity"]["images"].tolist() == [64, 48, 48]
     assert set(tables["perceptual"]["of"].str.removesuffix(", undertrained")) == {"shifted", "contrast", "brightness"}
     assert all(caption.endswith(".") for caption in (one.caption for one in (*found.tables, *found.figures)))

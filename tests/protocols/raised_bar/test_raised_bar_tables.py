@@ -242,6 +242,20 @@ def sanity(run: Written) -> Written:
     return run
 
 
+def test_accuracy_of_the_members_of_the_ensemble(tmp_path: Path) -> None:
+    run = Written(tmp_path).generated("near_ood", "near").generated("shifted", "shifted")
+    labels = np.array([0, 0, 1, 2])
+    for label, network, right in (("near_ood", "lenet", 3), ("near_ood", "vgg11", 4), ("shifted", "lenet", 1)):
+        columns = {"prediction": np.where(np.arange(4) < right, labels, 3), "label": labels}
+        run.row("member", columns, set=label, kind="near", network=network)
+    found = frames(run)["members"]
+    assert found["set"].tolist() == ["near_ood", "near_ood", "shifted"]
+    assert found["network"].tolist() == ["lenet", "vgg11", "lenet"]
+    assert found["test_accuracy"].tolist() == [0.75, 1, 0.25]
+    assert found["test_accuracy_low"][0] == pytest.approx(0.1941, abs=1e-4)  # Clopper-Pearson, 3 of 4
+    assert found["n_test"].tolist() == [4] * 3
+
+
 def test_confusion_matrices(tmp_path: Path) -> None:
     run = sanity(Written(tmp_path))
     run.row("reference", {"prediction": np.array([2, 0, 1, 1])}, set="near_ood", kind="near")

@@ -28,6 +28,8 @@ class Calibrated(NamedTuple):
     seed: str
     sets: dict[str, tuple[str, Predicted]]
     """Kind and predictions of every set, in the order planned."""
+    logits: dict[str, str]
+    """Number of classes of the sets that have some of the inliers' only; the softmax is over these."""
 
     def of_kind(self, kind: str) -> dict[str, Predicted]:
         """Return the predictions on the sets of a kind."""
@@ -57,14 +59,27 @@ class Calibrated(NamedTuple):
 
 def calibrated(bar: BarResults) -> list[Calibrated]:
     """Return the predictions of every network and seed that are stored."""
-    found: dict[tuple[str, str], dict[str, tuple[str, Predicted]]] = {}
+    found: dict[tuple[str, str], Calibrated] = {}
     for row in bar.rows("prediction"):
         network, seed, of, kind = (row.tags[name] for name in ("network", "seed", "of", "kind"))
         predicted = bar.predicted(network=network, seed=seed, of=of, kind=kind)
         if predicted is not None:
             name = bar.title(of) if kind == SHIFTED else of
-            found.setdefault((network, seed), {})[name] = kind, predicted
-    return [Calibrated(*key, sets) for key, sets in found.items()]
+            one = found.setdefault((network, seed), Calibrated(network, seed, {}, {}))
+            one.sets[name] = kind, predicted
+            one.logits.update({name: row.tags["logits"]} if "logits" in row.tags else {})
+    return list(found.values())
+
+
+def further_sets(found: Sequence[Calibrated]) -> str:
+    """Return a sentence on the further sets of a study, for captions; empty if there are none."""
+    parts = [
+        f"{name} ({len(predicted.correct):,} images"
+        + (f"; softmax over its {one.logits[name]} classes alone)" if name in one.logits else ")")
+        for one in found[:1]
+        for name, predicted in one.of_kind(CONVENTIONAL).items()
+    ]
+    return f" Further sets, with images of their own: {', '.join(parts)}." if parts else ""
 
 
 def ece_values(found: Sequence[Calibrated]) -> dict[str, dict[str, float]]:
@@ -76,8 +91,8 @@ def ece_values(found: Sequence[Calibrated]) -> dict[str, dict[str, float]]:
     return {name: {key: float(np.mean(part)) for key, part in by.items()} for name, by in values.items()}
 
 
-def ece_table(found: Sequence[Calibrated], kept: str = "") -> list[Table]:
-    """Return the table of ECE by network; empty if there is no result. kept: sentence on the labels of Shifted sets."""
+def ece_table(found: Sequence[Calibrated], notes: str = "") -> list[Table]:
+    """Return the table of ECE by network; empty if there is no result. notes: sentences to add to the caption."""
     if not found:
         return []
     seeds = len({one.seed for one in found})
@@ -88,13 +103,13 @@ def ece_table(found: Sequence[Calibrated], kept: str = "") -> list[Table]:
     types = max(len(one.of_kind(CORRUPTION)) for one in found)
     caption = (
         "Expected calibration error (ECE) of every network: the mean difference of confidence and accuracy over "
-        f"{BINS} bins of equal width, from 0 to 1; lower is better, 0 is ideal. All columns are of the same test "
-        f"images: unchanged (test), under {types} corruptions (mean and maximum over their types, at the severity that "
+        f"{BINS} bins of equal width, from 0 to 1; lower is better, 0 is ideal. These are the same test images: "
+        f"unchanged (test), under {types} corruptions (mean and maximum over their types, at the severity that "
         "the study names, 5 by default), and changed by the generator of a Shifted set."
     )
     spread = f" Mean over {seeds} seeds, and beside it the standard deviation." if seeds > 1 else ""
     caption += spread or " In brackets 95 % intervals (bootstrap over images)."
-    caption += kept
+    caption += notes
     return [Table("raised_bar_ece", "Calibration error on Shifted sets and corruptions", caption, lines)]
 
 
@@ -119,7 +134,7 @@ def _ece_interval(found: Predicted) -> Interval:
     return ece_interval(*found, resamples=RESAMPLES)
 
 
-def ece_bars(found: Sequence[Calibrated], kept: str = "") -> list[Bars]:
+def ece_bars(found: Sequence[Calibrated], notes: str = "") -> list[Bars]:
     """Return the ECE on every image set, a panel per network, of the first seed."""
     shown = [one for one in found if one.seed == found[0].seed]
     if not shown:
@@ -128,7 +143,7 @@ def ece_bars(found: Sequence[Calibrated], kept: str = "") -> list[Bars]:
     caption = (
         "Expected calibration error of every network (panel) on unchanged test images (the first bar and the solid "
         "line), on their copies under every corruption, and on Shifted images; lower is better, 0 is ideal. Whiskers: "
-        f"95 % intervals. Numbers of images: see the table. Of several seeds the first is shown.{kept}"
+        f"95 % intervals. Numbers of images: see the table. Of several seeds the first is shown.{notes}"
     )
     return [
         Bars(
@@ -147,7 +162,7 @@ def _limit(panels: Mapping[str, pd.DataFrame]) -> float:
     return min(1.0, 1.05 * max(float(frame["high"].max()) for frame in panels.values()) or 1.0)
 
 
-def reliability_plots(found: Sequence[Calibrated], kept: str = "") -> list[Calibrations]:
+def reliability_plots(found: Sequence[Calibrated], notes: str = "") -> list[Calibrations]:
     """Return the reliability of every network on test, on the worst corruption and on Shifted, of the first seed."""
     shown = [one for one in found if one.seed == found[0].seed]
     if not shown:
@@ -158,7 +173,7 @@ def reliability_plots(found: Sequence[Calibrated], kept: str = "") -> list[Calib
         "confidence (horizontal), on unchanged test images, on the corruption with the largest calibration error, and "
         "on Shifted images. The closer to the diagonal, the better; below it the network is overconfident. Vertical "
         "lines: 95 % intervals (Clopper-Pearson). Empty bins are left out. Of several seeds the first is shown."
-        f"{kept}"
+        f"{notes}"
     )
     return [Calibrations("raised_bar_reliability", "Reliability on Shifted sets and corruptions", caption, panels)]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from farout.detectors.posthoc.msp import MSP
 from farout.generators.perceptual import Form
 from farout.protocols.raised_bar.exposure import exposure_entries
-from farout.protocols.raised_bar.sets import BarSets, ensemble_of, features_of, members_of, plain_of
+from farout.protocols.raised_bar.logit_mask import logit_mask
+from farout.protocols.raised_bar.sets import BarSets, features_of, members_of, plain_of
 from farout.protocols.shared.budgets import IMAGES
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.pairs import scored
@@ -21,10 +22,11 @@ from farout.study.cells.near_ood import InformationCell, NearCell
 from farout.study.cells.perceptual import PerceptualCell
 from farout.study.cells.predict import PredictCell
 from farout.study.cells.score import ScoreCell
+from farout.study.members import ensemble_of, member_cells
 from farout.study.quality import MOST
 from farout.study.sources.generated import GeneratedImages
 from farout.study.sources.images import ImageSource, NamedImages, ShiftedImages, subset
-from farout.study.sources.networks import NetworkSource
+from farout.study.sources.networks import NetworkSource, RestrictedNetwork
 from farout.study.spec import Budget, DataSpec
 from farout.study.study import Trial
 from farout.study.subjects.posthoc import PostHocSubject
@@ -70,7 +72,7 @@ class TrialPlan:
     # Generated sets
 
     def _near(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
-        yield self._entry(images.cell, role="set", set=label, kind=NEAR)
+        yield from self._made(label, images, NEAR)
         if information := self._information(images):
             yield self._entry(information, role="information", set=label, kind=NEAR)
         known = self.trial.stressed(images, self.images)
@@ -93,7 +95,7 @@ class TrialPlan:
         return InformationCell(cell.label, cell.pool, val, cell.seed)
 
     def _shifted(self, label: str, images: GeneratedImages) -> Iterator[Entry]:
-        yield self._entry(images.cell, role="set", set=label, kind=SHIFTED)
+        yield from self._made(label, images, SHIFTED)
         changed, originals = self._pair(images)
         if self.sets.sanity:
             yield from self._sanity(self.sets.sanity, label, SHIFTED, changed)
@@ -109,11 +111,21 @@ class TrialPlan:
                 cell = PerceptualCell(network, source, originals, form)
                 yield self._entry(cell, role="perceptual", set=label, of=name, kind=kind)
 
+    def _made(self, label: str, images: GeneratedImages, kind: str) -> Iterator[Entry]:
+        """Yield the cell of a generated set, and the predictions of its ensemble's members on test images."""
+        yield self._entry(images.cell, role="set", set=label, kind=kind)
+        for cell in member_cells(images, self._test):
+            yield self._entry(cell, role="member", network=cell.network.label, set=label, kind=kind)
+
+    @property
+    def _test(self) -> ImageSource:
+        """Inlier test images, at most as many as the budget allows."""
+        return self.trial.stressed(self.trial.inliers.test, self.images)
+
     def _sanity(self, ensemble: NetworkSource, label: str, kind: str, images: ImageSource) -> Iterator[Entry]:
         """Yield the predictions of the sanity ensemble on a generated set, and on test images."""
-        test = self.trial.stressed(self.trial.inliers.test, self.images)
         classes = SEPARATOR.join(self.trial.inliers.test.about.classes)
-        for of, source in ((kind, images), (TEST, test)):
+        for of, source in ((kind, images), (TEST, self._test)):
             yield self._entry(PredictCell(ensemble, source), role="sanity", set=label, kind=of, classes=classes)
 
     def _features(
@@ -150,13 +162,25 @@ class TrialPlan:
     # Calibration
 
     def _calibration(self, label: str, network: NetworkSource) -> Iterator[Entry]:
-        """Yield the confidence and the prediction of a network on test images, their corruptions and Shifted sets."""
-        splits = self.trial.inliers
-        subject = PostHocSubject("msp", build_posthoc_fit_cell(network, MSP(), splits.train, splits.val, None))
+        """Yield the confidence and the prediction of a network on test images, their corruptions and Shifted sets.
+
+        On a set of some of the classes, the network has the logits of these alone; the tag "logits" has their number.
+        """
         for name, (kind, images) in self._calibrated.items():
-            tags = {"network": label, "of": name, "kind": kind}
-            yield self._entry(ScoreCell(subject, images), role="confidence", **tags)
-            yield self._entry(PredictCell(network, images), role="prediction", **tags)
+            mask = logit_mask(self.trial.inliers.test.about, images.about) if kind == CONVENTIONAL else ()
+            masked = RestrictedNetwork(network, mask) if mask else network
+            tags = {"network": label, "of": name, "kind": kind, **({"logits": str(len(mask))} if mask else {})}
+            yield self._entry(ScoreCell(self._confidence(masked), images), role="confidence", **tags)
+            yield self._entry(PredictCell(masked, images), role="prediction", **tags)
+
+    def _confidence(self, network: NetworkSource) -> PostHocSubject:
+        """Return the confidence of a network, which shares its fit cell with a detector of the study where it can.
+
+        A network with some of its logits cannot classify the validation images, so that it has no use for them.
+        """
+        splits = self.trial.inliers
+        train, val = (None, None) if isinstance(network, RestrictedNetwork) else (splits.train, splits.val)
+        return PostHocSubject("msp", build_posthoc_fit_cell(network, MSP(), train, val, None))
 
     @cached_property
     def _calibrated(self) -> dict[str, tuple[str, ImageSource]]:

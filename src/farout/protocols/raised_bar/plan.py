@@ -22,6 +22,7 @@ from typing import Any
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.raised_bar.entries import TrialPlan
 from farout.protocols.raised_bar.exposure import check_unseen, exposed_networks
+from farout.protocols.raised_bar.logit_mask import logit_mask
 from farout.protocols.raised_bar.sets import BarSets
 from farout.protocols.raised_bar.settings import (
     AnyEnsemble,
@@ -66,7 +67,8 @@ class RaisedBar(Protocol):
         Without options, those among the study's outliers are used, else the defaults.
         sanity: ensemble that checks the labels; by default the generators' ensemble, trained with another seed; false:
         no check. corruptions: to compare Shifted with, at severity 5; by default the 15 of CIFAR-10-C; false: none.
-        shifts: further labeled sets of the inliers' classes to compare Shifted with, such as imagenet_v2.
+        shifts: further labeled sets of the inliers' classes, or of some of them, to compare Shifted with, such as
+        imagenet_v2 and imagenet_a.
         exposure: true, or {networks: [label], outliers: {svhn: "svhn:train"}, weight: 0.5}: train networks with these
         outliers and with Near-OoD, and test them on the other sets. detectors: labels of those to test; default: all.
         """
@@ -107,12 +109,11 @@ class RaisedBar(Protocol):
 
     def _unsuited_shifts(self, trial: Trial) -> str | None:
         """Return why one of the further sets cannot be classified; None if all can."""
-        expected = len(trial.inliers.test.about.classes)
         for label, spec in self.shifts.items():
-            about = NamedImages(spec).about
-            if not about.labeled or len(about.classes) != expected:
-                found = f"{len(about.classes):,} classes" if about.labeled else "no labels"
-                return f"shifts: {label} has {found}, expected the {expected:,} classes of the inliers"
+            try:
+                logit_mask(trial.inliers.test.about, NamedImages(spec).about)
+            except ValueError as error:
+                return f"shifts: {label} has {error}"
         return None
 
     def sets(self, trial: Trial, study: Study) -> BarSets:

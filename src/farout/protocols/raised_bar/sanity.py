@@ -1,4 +1,4 @@
-"""Sanity check (Fig. 4): an independent ensemble keeps the labels of Shifted images, and not those of Near-OoD."""
+"""Sanity check (Fig. 4): labels of generated sets by an independent ensemble, and accuracy of the generators' own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from farout.metrics.intervals import Interval, clopper_pearson_bounds
 from farout.protocols.raised_bar.entries import NEAR, SEPARATOR, SHIFTED, TEST
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.shared.columns import IMAGES
+from farout.protocols.shared.columns import IMAGES, NETWORK
+from farout.protocols.shared.networks import tested_accuracy
 from farout.report.content import INTERVAL, LABEL, Column, HeatMap, Line, Table
 from farout.study.results import Row, positions
 
@@ -128,3 +129,21 @@ def confusion(found: list[Checked]) -> list[HeatMap]:
         "if the diagonal is red, their predictions spread over a row."
     )
     return [HeatMap("raised_bar_confusion", "Confusion matrices", caption, panels, "fraction of the row's images")]
+
+
+def members_table(bar: BarResults) -> list[Table]:
+    """Return the table of the accuracy of the ensembles that generators are trained against; empty if there is none."""
+    lines: list[Line] = [
+        {SET: label, NETWORK: row.tags["network"], **tested_accuracy(bar.results, row)}
+        for kind in (NEAR, SHIFTED)
+        for label in bar.labels(kind)
+        for row in bar.first("member", set=label)
+    ]
+    if not lines:
+        return []
+    caption = (
+        "Test accuracy of the networks whose mutual information is the semantic loss of a generated set, on n_test "
+        "inlier test images; higher is better, 1 is ideal. In brackets 95 % intervals (Clopper-Pearson). Mutual "
+        "information means a doubtful class only if these networks know the classes."
+    )
+    return [Table("raised_bar_members", "Accuracy of the generators' ensemble", caption, lines)]

@@ -14,6 +14,7 @@ from farout.study.cells.near_ood import NearCell
 from farout.study.cells.train import TrainedNetwork
 from farout.study.cells.train_generator import TrainedGenerator
 from farout.study.generated import generated_from
+from farout.study.members import ensemble_of
 from farout.study.networks import network_from
 from farout.study.quality import plan_quality
 from farout.study.sources.generated import GeneratedImages
@@ -79,13 +80,6 @@ def _sets(
     if listed and not asked:
         return dict(listed)
     return {**listed, spec.title: make(spec)}
-
-
-def ensemble_of(images: GeneratedImages) -> JoinedNetworks | None:
-    """Return the ensemble that a set's generators are trained against; None if the study does not train them."""
-    trained = [one for one in images.cell.generators if isinstance(one, TrainedGenerator)]
-    found = trained[0].cell.objective.ensemble if trained else None
-    return found if isinstance(found, JoinedNetworks) else None
 
 
 def members_of(network: NetworkSource | None) -> tuple[NetworkSource, ...]:

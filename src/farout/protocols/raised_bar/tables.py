@@ -8,6 +8,7 @@ from farout.protocols.raised_bar.calibration import (
     ece_bars,
     ece_table,
     ece_values,
+    further_sets,
     reliability_plots,
 )
 from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews
@@ -24,7 +25,14 @@ from farout.protocols.raised_bar.exposed import exposure_tables
 from farout.protocols.raised_bar.pictures import information_histograms, near_sheets, radar, shifted_sheets
 from farout.protocols.raised_bar.ranks import ranks
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.raised_bar.sanity import checked_sets, confusion, kept_labels, lost_labels, sanity_table
+from farout.protocols.raised_bar.sanity import (
+    checked_sets,
+    confusion,
+    kept_labels,
+    lost_labels,
+    members_table,
+    sanity_table,
+)
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import densities, inlier_rows, pairs
 from farout.report.content import Summary
@@ -38,7 +46,7 @@ def summarize(results: Results, protocol: str) -> Summary:
     bar = BarResults(results, protocol)
     found = list(pairs(results, protocol))
     lines, checked, calibration = detection_lines(bar), checked_sets(bar), calibrated(bar)
-    distances, kept = perceived(bar), kept_labels(checked)
+    distances, notes = perceived(bar), kept_labels(checked) + further_sets(calibration)
     lost = lost_labels(checked)
     trained = [label for label in bar.labels(SHIFTED) if not bar.undertrained(label) and bar.title(label) not in lost]
     first = [pair for pair in found if pair.seed == found[0].seed]
@@ -48,8 +56,9 @@ def summarize(results: Results, protocol: str) -> Summary:
             *overviews(lines),
             *networks(results, protocol, inlier_rows(found)),
             *sets_table(bar),
+            *members_table(bar),
             *sanity_table(checked),
-            *ece_table(calibration, kept),
+            *ece_table(calibration, notes),
             *ranks(lines, ece_values(calibration), trained, MEAN),
             *fid_table(bar),
             *perceptual_table(distances),
@@ -63,8 +72,8 @@ def summarize(results: Results, protocol: str) -> Summary:
             *confusion(checked),
             *fid_bars(bar),
             *information_histograms(bar),
-            *ece_bars(calibration, kept),
-            *reliability_plots(calibration, kept),
+            *ece_bars(calibration, notes),
+            *reliability_plots(calibration, notes),
             *perceptual_bars(distances),
             *radar(lines, calibration),
             *densities(first, results.scores),

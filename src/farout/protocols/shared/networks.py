@@ -43,7 +43,8 @@ def networks(results: Results, protocol: str, scored: Iterable[Row]) -> list[Tab
     tested = {_key(row): row for row in results.classified(protocol)}
     lines: dict[tuple[str, str], dict[Column, Any]] = {}
     for row in scored:
-        figures = {**_tested(results, tested.get(_key(row))), **_validated(results, row)}
+        found = tested.get(_key(row))
+        figures = {**(tested_accuracy(results, found) if found else {}), **_validated(results, row)}
         if figures:
             network, seed = _key(row)
             lines[_key(row)] = {CLASSIFIER: network, SEED: seed, **figures}
@@ -63,10 +64,8 @@ def _key(row: Row) -> tuple[str, str]:
     return row.tags["network"], row.tags["seed"]
 
 
-def _tested(results: Results, row: Row | None) -> dict[Column, Any]:
-    """Return the accuracy on the test images."""
-    if row is None:
-        return {}
+def tested_accuracy(results: Results, row: Row) -> dict[Column, Any]:
+    """Return the accuracy of the predictions of a row on test images, and the number of these."""
     correct = results.store.column(row.cell, "prediction") == results.labels(row)
     fraction = float(np.mean(correct))
     interval = Interval(fraction, *clopper_pearson_bounds(fraction, len(correct), 0.025))

@@ -125,6 +125,36 @@ class JoinedNetworks(NetworkSource):
         return Ensemble([member.build(store) for member in self.members])
 
 
+@dataclass(frozen=True)
+class RestrictedNetwork(NetworkSource):
+    """Network of another source with the logits of some of its classes only."""
+
+    source: NetworkSource
+    classes: tuple[int, ...]
+    """Indices of the logits that are kept, in their new order."""
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return self.source.label
+
+    @property
+    def portable(self) -> bool:  # type: ignore[override]
+        return self.source.portable
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.source.requires
+
+    def identity(self) -> Any:
+        return {"network": self.source.identity(), "classes": list(self.classes)}
+
+    def preview(self) -> Network:
+        return restrict(self.source.preview(), self.classes)
+
+    def build(self, store: Store) -> Network:
+        return restrict(self.source.build(store), self.classes)
+
+
 @lru_cache(maxsize=8)
 def _load_network(spec_json: str, classes: int, side: int, channels: int, kept: tuple[int, ...]) -> Network:
     spec = NetworkSpec.model_validate_json(spec_json)
