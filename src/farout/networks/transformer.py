@@ -1,4 +1,4 @@
-"""Vision transformers (Dosovitskiy et al. 2021), and one for small images of the size of DeiT-Ti (Touvron et al. 2021)."""
+"""Vision transformers (Dosovitskiy et al. 2021); `vit_tiny` has the size of DeiT-Ti (Touvron et al. 2021)."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class VisionTransformer(nn.Module):
         super().__init__()
         if side % patch or width % HEAD:
             raise ValueError(
-                f"a vision transformer needs a side that is a multiple of its patch, and a width that is one of {HEAD}, "
-                f"got side={side}, patch={patch} and width={width}"
+                f"a vision transformer needs a side that is a multiple of its patch, and a width that is a multiple "
+                f"of {HEAD}, got side={side}, patch={patch} and width={width}"
             )
         self.side = side
         self.block_names = tuple(f"blocks.{index}" for index in range(depth))
