@@ -105,6 +105,5 @@ def test_an_authors_checkpoint_is_imported_with_a_summary(tmp_path: Path) -> Non
     ]
     images = farout.load("toy", limit=4).batch(range(4))
     assert torch.equal(farout.detectors.load(out).score(images), detector.score(images))
-    assert "unknown trained detector 'knn'" in refused(
-        "import", "knn", tmp_path / "theirs.pt", "--out", tmp_path / "b.safetensors"
-    )
+    for name, message in (("knn", "knn is fitted, not trained: import the network"), ("a", "unknown model to import")):
+        assert message in refused("import", name, tmp_path / "theirs.pt", "--out", tmp_path / "b.safetensors")

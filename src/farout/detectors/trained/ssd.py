@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
@@ -21,9 +22,12 @@ from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, Trained
 from farout.identity import Json
 from farout.training import Batch, Context, Recipe, Task
 
+ENCODER = "encoder."
 VIEWS = Views(area=(0.2, 1.0))
 TEMPERATURE, BASE = 0.5, 0.07
 """Temperature of the loss, and the one that its scale is divided by."""
+MEAN, STD = (0.491, 0.482, 0.447), (0.202, 0.199, 0.201)
+"""Normalizer of the authors' training on CIFAR-10."""
 
 
 class ContrastiveTask(Task):
@@ -83,8 +87,25 @@ class SSD(TrainedDetector):
         )
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
-        network = ContrastiveNetwork(self.encoder, side=inputs.side, channels=inputs.channels, width=self.width)
+        mean, std = self._normalizer(inputs.channels)
+        network = ContrastiveNetwork(
+            self.encoder, side=inputs.side, channels=inputs.channels, width=self.width, mean=mean, std=std
+        )
         return {"network": network}
+
+    def _normalizer(self, channels: int) -> tuple[float | Sequence[float], float | Sequence[float]]:
+        """Return the authors' normalizer for preset full, averaged for gray images."""
+        if self.preset == "small":
+            return 0.5, 0.5
+        return (MEAN, STD) if channels == 3 else (fmean(MEAN), fmean(STD))
+
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of the authors' SSLResNet, whose encoder was trained data-parallel."""
+        encoder = {key: key.removeprefix(ENCODER).removeprefix("module.") for key in tensors if key.startswith(ENCODER)}
+        state = {f"network.encoder.{name}": tensors[key] for key, name in encoder.items()}
+        for layer in ("0.weight", "0.bias", "2.weight", "2.bias"):
+            state[f"network.simclr_layer.{layer}"] = tensors[f"head.{layer}"]
+        return state
 
     def task(self, sets: TrainingSets) -> Task:
         if self.supervised and sets.train.labels is None:
