@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 import farout
 from farout.api.importing import import_weights
-from farout.core import ImageSet
+from farout.core import Activations, ImageSet
+from farout.detectors import MDSLayers
 from farout.detectors.trained.csi import CSI
 from farout.detectors.trained.ssd import SSD
 from helpers.command_line import farout as command
@@ -170,6 +171,17 @@ def test_md_is_mds_layers_on_the_authors_resnet34(tmp_path: Path) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
     logits = F.linear(averages(IMAGES)[-1].float(), tensors["linear.weight"], tensors["linear.bias"])
     torch.testing.assert_close(own.logits, logits, rtol=1e-4, atol=1e-4)
+
+    def theirs(images: Tensor) -> Activations:
+        means = dict(zip(own.means, averages(images), strict=True))
+        return Activations(torch.empty(len(images), 0), torch.empty(len(images), 0), means=means)
+
+    train = farout.load("toy", "train", limit=120)  # more images than the last block has channels
+    md = MDSLayers(epsilon=0).fit(theirs(all_images(train)), torch.from_numpy(train.labels))
+    panel = farout.Panel(network, [MDSLayers(epsilon=0)])
+    panel.fit(train)
+    (scores,) = panel.score(IMAGES).values()
+    torch.testing.assert_close(torch.from_numpy(scores), md.score(theirs(IMAGES)), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
