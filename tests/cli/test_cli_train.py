@@ -20,7 +20,7 @@ def test_a_detector_is_trained_to_a_file(tmp_path: Path) -> None:
     settings = ("--set", "epochs=2", "--set", "width=2", "--set", "latent=2", "--set", "batch=16")
     ended = command("train", "ae", *DATA, "--out", out, "--seed", 4, *settings)
     assert ended.code == 0, ended.err
-    assert ended.out.startswith("ae (small, width=2, latent=2, epochs=2, batch=16): 2 epochs, best validation figure ")
+    assert ended.out.startswith("ae (small, width=2, latent=2, epochs=2, batch=16): 2 epochs, best validation error ")
     train, val = (farout.load("toy", split, limit=32) for split in ("train", "val"))
     expected = AE(width=2, latent=2, training={"epochs": 2, "batch": 16}).fit(train, val=val, seed=4)
     assert farout.detectors.load(out).digest == expected.digest  # type: ignore[attr-defined]
@@ -105,6 +105,5 @@ def test_an_authors_checkpoint_is_imported_with_a_summary(tmp_path: Path) -> Non
     ]
     images = farout.load("toy", limit=4).batch(range(4))
     assert torch.equal(farout.detectors.load(out).score(images), detector.score(images))
-    assert "unknown trained detector 'knn'" in refused(
-        "import", "knn", tmp_path / "theirs.pt", "--out", tmp_path / "b.safetensors"
-    )
+    for name, message in (("knn", "knn is fitted, not trained: import the network"), ("a", "unknown model to import")):
+        assert message in refused("import", name, tmp_path / "theirs.pt", "--out", tmp_path / "b.safetensors")

@@ -21,5 +21,6 @@ SIZES: dict[str, dict[str, Any]] = {
     "rowl": {"layers": 1, "width": 4, "steps": 1},
     "sngp": {"depth": 10, "factor": 1, "random_features": 16},
     "ssd": {"width": 4},
+    "vit": {"depth": 1},
 }
 """Settings by name of the detector; ceda and good have a small network anyway."""

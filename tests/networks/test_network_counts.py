@@ -16,6 +16,7 @@ IMAGENET = {
     "densenet121": 7_978_856,
     "inception_v3": 27_161_264,
     "resnet18": 11_689_512,
+    "resnet34": 21_797_672,
     "resnet50": 25_557_032,
     "resnet152": 60_192_808,
     "vgg11": 132_868_840,
@@ -33,7 +34,9 @@ def linear(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs
 
 
-@pytest.mark.parametrize(("name", "width"), [("resnet18", 512), ("resnet50", 2048), ("resnet152", 2048)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("resnet18", 512), ("resnet34", 512), ("resnet50", 2048), ("resnet152", 2048)]
+)
 def test_resnets_are_those_of_imagenet_with_another_stem_and_head(name: str, width: int) -> None:
     assert count(name) == IMAGENET[name] - linear(width, 1000) + linear(width, 10) - STEM[0] + STEM[1]
 

@@ -19,7 +19,7 @@ LIGHT = [name for name in OURS if name not in {"resnet152", "wrn28_10", "incepti
 
 def test_all_names_are_there() -> None:
     asked = (
-        "lenet alexnet vgg11 vgg16 resnet18 resnet20 resnet32 resnet44 resnet50 resnet56 resnet110 resnet152 "
+        "lenet alexnet vgg11 vgg16 resnet18 resnet20 resnet32 resnet34 resnet44 resnet50 resnet56 resnet110 resnet152 "
         "allconv densenet121 densenet_bc100 wrn28_10 wrn40_2 inception_v3 vit_tiny vit_b16 vit_b32 vit_l16 vit_l32 "
         "swin_t mobilenet_v3_large efficientnet_b0"
     )

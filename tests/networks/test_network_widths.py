@@ -13,8 +13,8 @@ from farout.networks import NETWORKS
 from farout.registry import UnknownName
 
 DEFAULTS = {
-    "lenet": 6, "alexnet": 64, "vgg11": 64, "vgg16": 64, "resnet18": 64, "resnet50": 64, "resnet152": 64,
-    "allconv": 96, "densenet121": 64, "densenet_bc100": 24, "wrn28_10": 16, "wrn40_2": 16,
+    "lenet": 6, "alexnet": 64, "vgg11": 64, "vgg16": 64, "resnet18": 64, "resnet34": 64, "resnet50": 64,
+    "resnet152": 64, "allconv": 96, "densenet121": 64, "densenet_bc100": 24, "wrn28_10": 16, "wrn40_2": 16,
     **{f"resnet{depth}": 16 for depth in (20, 32, 44, 56, 110)},
 }  # fmt: skip
 """Channels of the first convolution of the published networks."""

@@ -151,9 +151,39 @@ def test_table_4_of_advopenood_has_the_detectors_of_both_openoods_beside_ours() 
 
 
 def test_faces_are_those_of_the_paper() -> None:
-    for name in ("evg_table2", "evg_fig5"):
+    for name in ("evg_table2", "evg_fig3", "evg_fig4", "evg_fig5"):
         faces = [data.options for data in spec(name).outliers if data.name == "celeba"]
         assert faces == [{"crop": 140, "side": 32}]
+
+
+WEAK = {"glow", "pixelcnn", "ae"}
+STRONG = {"nae", "good", "acet", "ceda", "ssd", "MD", "sngp", "atom", "oe", "rowl", "csi"}
+
+
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize(
+    ("name", "detectors"),
+    [("evg_table2", WEAK | STRONG), ("evg_fig3", WEAK), ("evg_fig4", STRONG), ("evg_fig5", STRONG)],
+)
+def test_the_detectors_of_evg_are_searched_against_at_the_papers_settings(name: str, detectors: set[str]) -> None:
+    labels = {entry.tags["detector"] for entry in plan(from_spec(spec(name))) if entry.tags.get("variation") == "GAN"}
+    posthoc = {"msp", "ebo", "knn", "vim"} if name == "evg_fig5" else set()
+    assert labels - {""} - posthoc == {label if label == "MD" else f"{label} (full)" for label in detectors}
+    (md,) = [d for d in spec(name).detectors if d.label == "MD"] or [None]
+    assert (md is not None) == ("MD" in detectors)
+    if md is not None:
+        assert (md.name, md.params) == ("mds_layers", {"epsilon": 0})
+        learned = spec(name).validation_outliers
+        assert learned is not None
+        assert (learned.name, learned.limit) == ("svhn", 1000)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_table_1_of_rood_trains_csi_on_every_class() -> None:
+    entries = [e for e in plan(from_spec(spec("rood_table1"))) if e.tags["detector"].startswith("csi")]
+    assert {entry.tags["label"] for entry in entries} == {str(label) for label in range(10)}
+    assert {entry.tags["setup"] for entry in entries} == {"", "A", "C"}
+    assert len({entry.cell.subject.fit.id for entry in entries}) == 10
 
 
 def test_pretrained_weights_are_named_to_the_tag() -> None:

@@ -89,6 +89,19 @@ def test_the_last_decimal_of_lars_is_its_own() -> None:
     assert all(torch.equal(value, expected[key]) for key, value in ours.state_dict().items())
 
 
+def test_a_caller_that_disabled_gradients_gets_the_same_weights() -> None:
+    expected = trained("gan")[0]
+    with torch.no_grad():
+        weights = trained("gan")[0]
+        assert not torch.is_grad_enabled()
+    assert all(torch.equal(weights[key], value) for key, value in expected.items())
+
+
+def test_a_history_names_its_validation_figure() -> None:
+    (history,) = fit(Classifier(smooth(), VAL), TRAIN, Recipe(**PLAIN))
+    assert history.figure == "validation accuracy"
+
+
 @pytest.mark.parametrize("accumulate", [2, 4])
 def test_accumulated_passes_equal_one_large_batch(accumulate: int) -> None:
     """90 images: the passes are of unequal size."""

@@ -190,7 +190,7 @@ def _stage(history: StageHistory) -> str:
     if history.figures and history.keep != "last":
         best = history.best_epoch
         return (
-            f"{name}{history.epochs} epochs, best validation figure {history.figures[best]:.4g} after epoch {best + 1}"
+            f"{name}{history.epochs} epochs, best {history.figure} {history.figures[best]:.4g} after epoch {best + 1}"
         )
     known = {player: losses[-1] for player, losses in history.losses.items() if losses[-1] is not None}
     return f"{name}{history.epochs} epochs, last loss " + ", ".join(f"{loss:.4g}" for loss in known.values())

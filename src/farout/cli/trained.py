@@ -75,33 +75,33 @@ def train(
 
 
 def import_(
-    detector: Annotated[str, typer.Argument(help="Trained detector whose authors published the file.")],
+    name: Annotated[str, typer.Argument(help="Trained detector or network whose authors published the file.")],
     file: Annotated[Path, typer.Argument(help="The published checkpoint: .pt, .pth or .safetensors.")],
     out: Annotated[Path, typer.Option("--out", help="File for the weights, .safetensors.")],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Parameter of the detector, may be repeated.", show_default="as in the paper"),
+        typer.Option("--set", help="Parameter of the model, may be repeated.", show_default="as in the paper"),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Convert the checkpoint that a detector's authors published into a file for `weights:`.
+    """Convert the checkpoint that the authors of a detector or network published into a file for `weights:`.
 
     The file is read without executing any code in it: only tensors are accepted, not a pickled module. Names and shapes
     are checked against the paper's settings (preset full). If the score needs statistics of the training images, a
-    study measures them when it fits the detector.
+    study measures them when it fits the detector. A network is one for CIFAR-10 unless told (--set classes=100).
 
     Example: farout import oe cifar10_allconv_oe_scratch_epoch_99.pt --out oe.safetensors
+
+    Example: farout import resnet34 resnet_cifar10.pth --out resnet34.safetensors
     """
     load_plugins(plugin)
-    from farout.api.train import check_out
-    from farout.detectors.trained.importing import import_weights
+    from farout.api.importing import import_weights
 
-    check_out(out)
-    imported = import_weights(detector, file, out, **settings(set_, "--set"))
+    imported = import_weights(name, file, out, **settings(set_, "--set"))
     values = sum(tensor.numel() for tensor in imported.mapped.values())
-    typer.echo(f"mapped {len(imported.mapped)} tensors with {values:,} values to {imported.detector.label}")
+    typer.echo(f"mapped {len(imported.mapped)} tensors with {values:,} values to {imported.label}")
     left = imported.left_out
     typer.echo(f"left out {len(left)} tensors of the file" + (f": {', '.join(left)}" if left else ""))
-    if not imported.detector.complete:
+    if not imported.complete:
         typer.echo("the score also needs statistics of the training images: fit measures them, in a study by itself")
     typer.echo(f"weights: {out}")

@@ -46,6 +46,7 @@ from farout.detectors.trained.regret.detector import LikelihoodRegret
 from farout.detectors.trained.rowl import ROWL
 from farout.detectors.trained.sngp.detector import SNGP
 from farout.detectors.trained.ssd import SSD
+from farout.detectors.trained.vit import ViT
 from farout.training.files import header
 
 names = catalog.names
@@ -100,6 +101,7 @@ __all__ = [
     "TempScaling",
     "TrainedDetector",
     "ViM",
+    "ViT",
     "create",
     "import_weights",
     "load",

@@ -1,4 +1,4 @@
-"""Residual networks for small images: the CIFAR family of He et al. 2016, and ResNet-18/50/152 with a 3×3 stem."""
+"""Residual networks for small images: the CIFAR family of He et al. 2016, and ResNet-18/34/50/152 with a 3×3 stem."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ class ResNet(nn.Module):
 
     depths, widths: blocks and channels of each stage; every stage but the first halves the side.
     project: 1×1 convolutions on the shortcuts that change shape (option B) rather than zero padding (option A).
+    stem: the stem's output, by timm's name "act1", is the first block.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class ResNet(nn.Module):
         side: int,
         channels: int,
         project: bool,
+        stem: bool = False,
     ) -> None:
         super().__init__()
         self.side = side
+        self.act1 = nn.ReLU(inplace=True) if stem else None
         self.conv1, self.bn1 = convolution(channels, widths[0]), nn.BatchNorm2d(widths[0])
         inputs = widths[0]
         for stage, (depth, width) in enumerate(zip(depths, widths, strict=True), start=1):
@@ -100,13 +103,15 @@ class ResNet(nn.Module):
                 blocks.append(block(inputs, width, 2 if stage > 1 and index == 0 else 1, project))
                 inputs = width * block.expansion
             self.add_module(f"layer{stage}", nn.Sequential(*blocks))
-        self.block_names = tuple(f"layer{stage}" for stage in range(1, len(depths) + 1))
+        self.stages = tuple(f"layer{stage}" for stage in range(1, len(depths) + 1))
+        self.block_names = ("act1", *self.stages) if stem else self.stages
         self.linear = nn.Linear(inputs, classes)
         he_initialize(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        for name in self.block_names:
+        x = self.bn1(self.conv1(x))
+        x = F.relu(x, inplace=True) if self.act1 is None else self.act1(x)
+        for name in self.stages:
             x = self.get_submodule(name)(x)
         return self.linear(x.mean((2, 3)))  # type: ignore[no-any-return]
 
@@ -122,13 +127,15 @@ def _register_cifar(depth: int) -> None:
     make.__doc__ = f"ResNet-{depth} for small images (He et al. 2016, section 4.2): stages of 16, 32 and 64 channels."
 
 
-def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Sequence[int]) -> None:
+def _register_small(
+    name: str, block: type[BasicBlock | Bottleneck], depths: Sequence[int], *, stem: bool = False
+) -> None:
     """Build the stages of He et al. 2016, table 1, after the small stem."""
 
     @NETWORKS.register(name)
     def make(classes: int, side: int, channels: int, width: int = 64) -> nn.Module:
         widths = (width, 2 * width, 4 * width, 8 * width)
-        return ResNet(block, depths, widths, classes=classes, side=side, channels=channels, project=True)
+        return ResNet(block, depths, widths, classes=classes, side=side, channels=channels, project=True, stem=stem)
 
     make.__doc__ = f"ResNet-{name[6:]} (He et al. 2016, table 1); below 96 px its 3×3 stem keeps the side, else timm's."
 
@@ -136,5 +143,6 @@ def _register_small(name: str, block: type[BasicBlock | Bottleneck], depths: Seq
 for _depth in (20, 32, 44, 56, 110):
     _register_cifar(_depth)
 _register_small("resnet18", BasicBlock, (2, 2, 2, 2))
+_register_small("resnet34", BasicBlock, (3, 4, 6, 3), stem=True)  # Lee et al. 2018 read five blocks
 _register_small("resnet50", Bottleneck, (3, 4, 6, 3))
 _register_small("resnet152", Bottleneck, (3, 8, 36, 3))

@@ -23,6 +23,7 @@ LARGE = 96
 
 TIMM_NAMES = {
     "resnet18": "resnet18",
+    "resnet34": "resnet34",
     "resnet50": "resnet50",
     "resnet152": "resnet152",
     "densenet121": "densenet121",

@@ -1,4 +1,4 @@
-"""Vision transformer for small images (Dosovitskiy et al. 2021) of the size of DeiT-Ti (Touvron et al. 2021)."""
+"""Vision transformers (Dosovitskiy et al. 2021); `vit_tiny` has the size of DeiT-Ti (Touvron et al. 2021)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from torch import Tensor, nn
 
 from farout.networks.base import NETWORKS
 
-DIM, DEPTH, HEADS = 192, 12, 3
-"""Width, layers and heads of DeiT-Ti (Touvron et al. 2021, table 1)."""
+HEAD = 64
+"""Width of an attention head (Dosovitskiy et al. 2021, table 1; Touvron et al. 2021, table 1)."""
 
 
 class Attention(nn.Module):
     """Multi-head self-attention (Dosovitskiy et al. 2021, eq. 5-8)."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.qkv, self.proj = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        queries, keys, values = self.qkv(x).unflatten(2, (3, HEADS, DIM // HEADS)).permute(2, 0, 3, 1, 4)
+        queries, keys, values = self.qkv(x).unflatten(2, (3, -1, HEAD)).permute(2, 0, 3, 1, 4)
         out = F.scaled_dot_product_attention(queries, keys, values)
         return self.proj(out.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
@@ -28,9 +28,9 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """Multilayer perceptron: two linear layers with a GELU between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.fc1, self.fc2 = nn.Linear(DIM, 4 * DIM), nn.Linear(4 * DIM, DIM)
+        self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc2(F.gelu(self.fc1(x)))  # type: ignore[no-any-return]
@@ -39,10 +39,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each after a layer norm and with a shortcut (Dosovitskiy et al. 2021, eq. 2-3)."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm1, self.attn = nn.LayerNorm(DIM, eps=1e-6), Attention()
-        self.norm2, self.mlp = nn.LayerNorm(DIM, eps=1e-6), MLP()
+        self.norm1, self.attn = nn.LayerNorm(width, eps=1e-6), Attention(width)
+        self.norm2, self.mlp = nn.LayerNorm(width, eps=1e-6), MLP(width)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.attn(self.norm1(x))
@@ -52,9 +52,9 @@ class Block(nn.Module):
 class PatchEmbedding(nn.Module):
     """Linear embedding of every patch of the image as one token (Dosovitskiy et al. 2021, eq. 1)."""
 
-    def __init__(self, patch: int, channels: int) -> None:
+    def __init__(self, patch: int, channels: int, width: int) -> None:
         super().__init__()
-        self.proj = nn.Conv2d(channels, DIM, patch, patch)
+        self.proj = nn.Conv2d(channels, width, patch, patch)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.proj(x).flatten(2).transpose(1, 2)  # type: ignore[no-any-return]
@@ -71,21 +71,26 @@ def patch_of(side: int) -> int:
     return patch
 
 
-@NETWORKS.register("vit_tiny")
 class VisionTransformer(nn.Module):
-    """ViT with a class token and learned positions (Dosovitskiy et al. 2021, eq. 1-4); parameter names as in timm."""
+    """ViT with a class token and learned positions (Dosovitskiy et al. 2021, eq. 1-4); parameter names as in timm.
 
-    block_names = tuple(f"blocks.{index}" for index in range(DEPTH))
+    width: size of a token, a multiple of 64. patch: side of a patch, which divides `side`.
+    """
 
-    def __init__(self, classes: int, side: int, channels: int) -> None:
+    def __init__(self, classes: int, side: int, channels: int, *, patch: int, width: int, depth: int) -> None:
         super().__init__()
+        if side % patch or width % HEAD:
+            raise ValueError(
+                f"a vision transformer needs a side that is a multiple of its patch, and a width that is a multiple "
+                f"of {HEAD}, got side={side}, patch={patch} and width={width}"
+            )
         self.side = side
-        patch = patch_of(side)
-        self.patch_embed = PatchEmbedding(patch, channels)
-        self.cls_token = nn.Parameter(torch.zeros(1, 1, DIM))
-        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (side // patch) ** 2, DIM))
-        self.blocks = nn.Sequential(*(Block() for _ in range(DEPTH)))
-        self.norm, self.head = nn.LayerNorm(DIM, eps=1e-6), nn.Linear(DIM, classes)
+        self.block_names = tuple(f"blocks.{index}" for index in range(depth))
+        self.patch_embed = PatchEmbedding(patch, channels, width)
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (side // patch) ** 2, width))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(width, eps=1e-6), nn.Linear(width, classes)
         self._initialize()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -101,3 +106,9 @@ class VisionTransformer(nn.Module):
                 nn.init.zeros_(part.bias)
         nn.init.trunc_normal_(self.cls_token, std=0.02)
         nn.init.trunc_normal_(self.pos_embed, std=0.02)
+
+
+@NETWORKS.register("vit_tiny")
+def vit_tiny(classes: int, side: int, channels: int) -> nn.Module:
+    """ViT of the size of DeiT-Ti (Touvron et al. 2021, table 1) for small images."""
+    return VisionTransformer(classes, side, channels, patch=patch_of(side), width=192, depth=12)

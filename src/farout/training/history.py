@@ -17,6 +17,9 @@ class StageHistory:
     losses: dict[str, list[float | None]] = dataclasses.field(default_factory=dict)
     """Mean loss of every epoch by player; None if the player had no turn."""
     figures: list[float] = dataclasses.field(default_factory=list)
+    """Validation figure of every epoch."""
+    figure: str = "validation figure"
+    """Name of the validation figure: "validation accuracy"."""
     epochs: int = 0
     """Number of finished epochs."""
 

@@ -16,6 +16,7 @@ from farout.core import ImageSet
 from farout.identity import Json, digest, digest_module
 from farout.networks.base import seeded
 from farout.networks.network import Network
+from farout.networks.passes import with_gradients
 from farout.processes import torch_threads
 from farout.progress import task as show
 from farout.training import checkpoint as checkpoints
@@ -85,7 +86,7 @@ def fit(
     initial, state = copies(tensors), copies(task.state())
     trainable = [one for one in tensors.values() if one.requires_grad]
     try:
-        with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device):
+        with torch_threads(recipe.threads), interrupts.listening(), seeded(recipe.seed, device), with_gradients():
             run = _Run(task, images, recipe, device, Path(checkpoint) if checkpoint is not None else None)
             if (around := _surroundings.get()) is not None:
                 run.file = run.file or around.folder / f"{run.identity}.safetensors"

@@ -72,7 +72,7 @@ class StageRun:
         self.players = create_players(task, plan.stage.name, plan.recipe, device)
         self.tensors = tensors_of(task.modules)
         self.average = self._average()
-        self.history = StageHistory(plan.stage.name, plan.stage.keep)
+        self.history = StageHistory(plan.stage.name, plan.stage.keep, figure=task.figure)
         self.best: dict[str, Tensor] = {}
         self.epoch = self.turn = 0
         self.begun = False

@@ -3,15 +3,19 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
+import sklearn.covariance
 import torch
 
 import farout
 from farout.detectors.math.clusters import kmeans
+from farout.detectors.math.gaussian import ledoit_wolf
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
 from farout.detectors.trained.csi import CSI, turned
-from farout.detectors.trained.ssd import SSD
+from farout.detectors.trained.ssd import SSD, VIEWS, select_known
+from farout.rng import generator
 
 
 def unit(count, size, seed=0):
@@ -111,6 +115,57 @@ def test_the_authors_slip_of_ssd_is_a_switch_that_changes_scores():
     expected = (rows @ right.statistics["whiteners"][0]).square().sum(1)
     torch.testing.assert_close(slip.score(images), expected)
     assert not torch.allclose(slip.score(images), right.score(images))
+
+
+def test_the_shrunk_covariance_is_that_of_scikit_learn():
+    for count, size in ((40, 3), (5, 12)):
+        rows = unit(count, size, seed=count)
+        expected = torch.from_numpy(sklearn.covariance.ledoit_wolf(rows.numpy())[0])
+        torch.testing.assert_close(ledoit_wolf(rows, rows.mean(0)), expected)
+
+
+def test_ssd_k_subtracts_the_distance_to_views_of_known_outliers():
+    train, outliers = farout.load("toy", "train").limit(64), farout.load("noise").limit(30)
+    settings = {"width": 4, "known": 3, "training": {"epochs": 1, "batch": 32}}
+    detector = SSD(**settings).fit(train, auxiliary_outliers=outliers, val=train, seed=5)
+    draws = generator(5, "known outliers")
+    chosen = outliers.batch(torch.randperm(30, generator=draws)[:3].numpy())
+    with torch.no_grad():
+        views = torch.cat([VIEWS(chosen, draws) for _ in range(10)])
+        raw = [detector.features(images).numpy() for images in (train.batch(range(64)), views, train.batch(range(4)))]
+        inside, outside, test = ((rows - raw[0].mean(0)) / raw[0].std(0).clip(1e-10) for rows in raw)
+        scores = detector.score(train.batch(range(4)))
+    for row, score in zip(test, scores, strict=True):
+        distances = []
+        for known in (inside, outside):
+            inverse = np.linalg.pinv(sklearn.covariance.ledoit_wolf(known)[0], hermitian=True)
+            distances.append((row - known.mean(0)) @ inverse @ (row - known.mean(0)))
+        assert float(score) == pytest.approx(distances[0] - distances[1], rel=1e-4)
+
+
+def test_known_outliers_are_drawn_from_every_class():
+    labels = [0, 0, 0, 1, 1, 2]
+    images = farout.ImageSet.from_arrays(np.zeros((6, 8, 8, 3), np.uint8), labels)
+    chosen = select_known(images, 2, generator(0, "test"))
+    assert sorted(labels[one] for one in chosen) == [0, 0, 1, 1, 2]
+    assert len(set(chosen)) == 5
+
+
+def test_ssd_k_needs_outliers_also_with_weights_that_lack_their_statistics(tmp_path):
+    train, outliers = farout.load("toy", "train").limit(40), farout.load("noise").limit(10)
+    settings = {"width": 4, "training": {"epochs": 1, "batch": 32}}
+    with pytest.raises(ValueError, match="ssd learns from outliers and got none"):
+        SSD(known=2, **settings).fit(train)
+    SSD(**settings).fit(train).save(tmp_path / "ssd.safetensors")
+    detector = SSD(known=2, weights=tmp_path / "ssd.safetensors")
+    assert not detector.complete
+    with pytest.raises(ValueError, match="ssd learns from outliers and got none"):
+        detector.fit(train)
+    detector.fit(train, auxiliary_outliers=outliers).save(tmp_path / "known.safetensors")
+    images = train.batch(range(3))
+    assert torch.equal(farout.detectors.load(tmp_path / "known.safetensors").score(images), detector.score(images))
+    with pytest.raises(ValueError, match="one cluster, got clusters=2"):
+        SSD(known=1, clusters=2)
 
 
 def test_turns_are_quarter_turns():

@@ -43,3 +43,13 @@ def test_the_penalty_acts_on_the_background_only():
         assert all(torch.equal(one, other) for one, other in pairs) is same
     with pytest.raises(ValueError, match="mutation"):
         LikelihoodRatio(mutation=0.0)
+
+
+@pytest.mark.parametrize("name", ["likelihood_ratio", "input_complexity"])
+def test_the_label_names_every_change_of_density_and_training(name):
+    detector = farout.detectors.create(name, density="glow", density_params={"width": 4}, training={"lr": 0.01})
+    assert detector.label == f"{name} (small, density=glow, density_params={{'width': 4}}, lr=0.01)"
+    with pytest.raises(
+        ValueError, match=r"training of the density are those of .* move them out of density_params: tr"
+    ):
+        farout.detectors.create(name, density_params={"training": {"lr": 0.01}})

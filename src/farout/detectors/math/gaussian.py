@@ -28,6 +28,20 @@ def covariance(features: Tensor, means: Tensor, classes: Tensor) -> Tensor:
     return total / len(features)
 
 
+def ledoit_wolf(features: Tensor, mean: Tensor) -> Tensor:
+    """Return the covariance of features [N, D] around their mean, shrunk toward a multiple of the identity, [D, D].
+
+    The share of the identity is that of Ledoit and Wolf 2004, section 3.2, estimated from the features.
+    """
+    centered = features.double() - mean
+    found = centered.T @ centered / len(features)
+    scale = found.trace() / len(found)
+    apart = found.square().sum() - len(found) * scale**2
+    noise = (centered.square().sum(1).square().mean() - found.square().sum()) / len(features)
+    share = (noise / apart).clamp(0, 1) if apart > 0 else apart.new_zeros(())
+    return (1 - share) * found + share * scale * torch.eye(len(found), dtype=found.dtype, device=found.device)
+
+
 def whitener(covariance: Tensor) -> Tensor:
     """Return [D, r] with whitener @ whitener.T = pinv(covariance)."""
     values, vectors = torch.linalg.eigh(covariance)

@@ -25,6 +25,8 @@ TURNS = 4
 """Rotations by 0, 90, 180 and 270 degrees: the shifting transformation."""
 TRAIN_VIEWS, TEST_VIEWS = Views(area=(0.08, 1.0), flip=False), Views(area=(0.54, 0.54), flip=False)
 TEMPERATURE = 0.5
+ENCODER = ("conv1.", "bn1.", "layer")
+"""Prefixes of the encoder's tensors in the authors' checkpoint."""
 
 
 def turned(images: Tensor) -> Tensor:
@@ -97,6 +99,13 @@ class CSI(TrainedDetector):
 
     def task(self, sets: TrainingSets) -> Task:
         return ShiftContrast(self.network)
+
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of the authors' ResNet-18 (last.model); heads of other modes are left out."""
+        state = {f"network.encoder.{key}": tensors[key] for key in tensors if key.startswith(ENCODER)}
+        for layer in ("simclr_layer.0", "simclr_layer.2", "shift_cls_layer"):
+            state |= {f"network.{layer}.{kind}": tensors[f"{layer}.{kind}"] for kind in ("weight", "bias")}
+        return state
 
     @property
     def network(self) -> ContrastiveNetwork:

@@ -109,6 +109,10 @@ class TrainedDetector(Settings, Detector, ABC):
         """Return statistics of the training images that the score needs, after training; see `statistics`."""
         return {}
 
+    def measure_outliers(self, outliers: ImageSet, *, seed: int) -> dict[str, Tensor]:
+        """Return statistics of the auxiliary outliers that the score needs, after `measure`."""
+        return {}
+
     def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the tensors of `state_dict` from those of its authors' checkpoint; without inputs, CIFAR-10's hold."""
         raise ValueError(f"farout knows no published checkpoint of {self.name}; train one: farout train {self.name} …")
@@ -125,11 +129,16 @@ class TrainedDetector(Settings, Detector, ABC):
         return type(self).measure is not TrainedDetector.measure
 
     @property
+    def _measures_outliers(self) -> bool:
+        return self.outliers != "unused" and type(self).measure_outliers is not TrainedDetector.measure_outliers
+
+    @property
     def fit_arguments(self) -> tuple[str, ...]:
         """Arguments that `fit` uses beside the training images."""
+        outliers = () if self.outliers == "unused" else ("auxiliary_outliers",)
         if self.weights is not None:
-            return ("seed", "device") if self._measures else ()
-        return ("val", *(["auxiliary_outliers"] if self.outliers != "unused" else []), "seed", "device")
+            return (*outliers, "seed", "device") if self._measures else ()
+        return ("val", *outliers, "seed", "device")
 
     def fit(  # type: ignore[override]
         self,
@@ -151,7 +160,7 @@ class TrainedDetector(Settings, Detector, ABC):
         self.check_fit(train, auxiliary_outliers)
         if self.weights is not None:
             if not self.complete:
-                self.statistics = self.to(device or "cpu").measure(train, seed=seed)
+                self.to(device or "cpu")._measure(train, auxiliary_outliers, seed)
             return self
         sets = self._sets(train, val, auxiliary_outliers)
         inputs = Inputs(train.shape[0], train.shape[1], len(train.classes) if train.labels is not None else 0)
@@ -166,8 +175,14 @@ class TrainedDetector(Settings, Detector, ABC):
             checkpoint=checkpoint,
             progress=progress,
         )
-        self.statistics = self.measure(sets.train, seed=seed)
+        self._measure(sets.train, sets.outliers, seed)
         return self
+
+    def _measure(self, train: ImageSet, outliers: ImageSet | None, seed: int) -> None:
+        """Measure all statistics."""
+        self.statistics = self.measure(train, seed=seed)
+        if outliers is not None and self.outliers != "unused":
+            self.statistics |= self.measure_outliers(outliers, seed=seed)
 
     def check_fit(self, train: ImageSet, auxiliary_outliers: ImageSet | None = None) -> None:
         """Raise if `fit` cannot work on these images; nothing but their shapes and labels is read."""
@@ -180,18 +195,22 @@ class TrainedDetector(Settings, Detector, ABC):
             )
         if self.weights is not None:
             self._check_shape(train.shape)
+            self._check_outliers(train, auxiliary_outliers, needed=self._measures_outliers and not self.complete)
             return
         if self.labeled and (train.labels is None or len(np.unique(train.labels)) < 2):
             raise ValueError(f"{self.name} learns to classify: expected training images of at least two classes")
-        if self.outliers == "required" and auxiliary_outliers is None:
+        self._check_outliers(train, auxiliary_outliers, needed=self.outliers == "required")
+
+    def _check_outliers(self, train: ImageSet, outliers: ImageSet | None, *, needed: bool) -> None:
+        """Raise if auxiliary outliers are needed and missing, or have another shape than the training images."""
+        if needed and outliers is None:
             raise ValueError(
                 f"{self.name} learns from outliers and got none: give fit(…, auxiliary_outliers=images), in a study "
                 "auxiliary_outliers:, on the command line --outliers"
             )
-        if auxiliary_outliers is not None and auxiliary_outliers.shape != train.shape:
+        if outliers is not None and outliers.shape != train.shape:
             raise ValueError(
-                f"{self.name}: auxiliary outliers have shape {auxiliary_outliers.shape}, the training images "
-                f"{train.shape}"
+                f"{self.name}: auxiliary outliers have shape {outliers.shape}, the training images {train.shape}"
             )
 
     def _sets(self, train: ImageSet, val: ImageSet | None, outliers: ImageSet | None) -> TrainingSets:

@@ -13,6 +13,7 @@ from farout.detectors.trained.density import Density, DensityDetector, bits_per_
 from farout.detectors.trained.detector import TrainedDetector
 from farout.detectors.trained.glow import Glow
 from farout.detectors.trained.pixelcnn import PixelCNN
+from farout.detectors.trained.settings import Settings
 from farout.training import Recipe
 
 DensityName = Literal["pixelcnn", "glow"]
@@ -31,6 +32,11 @@ class OnDensity(TrainedDetector):
 
     def __post_init__(self) -> None:
         check_choice("density", self.density, tuple(DENSITIES))
+        if own := [name for name in Settings.__dataclass_fields__ if name in self.density_params]:
+            raise ValueError(
+                f"{self.name}: {', '.join(own)} of the density are those of {self.name} itself; move them out of "
+                f"density_params: {own[0]}={self.density_params[own[0]]!r}"
+            )
         super().__post_init__()
 
     @property

@@ -26,6 +26,8 @@ class Settings(Component):
 
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {"small": {}, "full": {}}
     """Values of the fields with the default BY_PRESET."""
+    files: ClassVar[tuple[str, ...]] = ("weights",)
+    """Parameters that are paths of files, of which only the content matters."""
 
     preset: Preset = BY_PRESET
     """"small" (minutes on two cores) or "full" (the paper's settings); by default that of the weights, else small."""
@@ -69,8 +71,8 @@ class Settings(Component):
 
     @property
     def stored_params(self) -> dict[str, Any]:
-        """All parameters but `weights`."""
-        return {name: value for name, value in self.params.items() if name != "weights"}
+        """All parameters but paths of files."""
+        return {name: value for name, value in self.params.items() if name not in self.files}
 
     @property
     def label(self) -> str:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from farout.core import ImageSet
 from farout.detectors.catalog import register
 from farout.detectors.math.clusters import kmeans
-from farout.detectors.math.gaussian import class_means, covariance, squared_distances, whitener
+from farout.detectors.math.gaussian import class_means, covariance, ledoit_wolf, squared_distances, whitener
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.network import ContrastiveNetwork
 from farout.detectors.trained.contrastive.views import Views
-from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
+from farout.detectors.trained.detector import BY_PRESET, Inputs, Outliers, Preset, TrainedDetector, TrainingSets
 from farout.identity import Json
+from farout.rng import generator
 from farout.training import Batch, Context, Recipe, Task
 
+ENCODER = "encoder."
 VIEWS = Views(area=(0.2, 1.0))
 TEMPERATURE, BASE = 0.5, 0.07
 """Temperature of the loss, and the one that its scale is divided by."""
+COPIES = 10
+"""Random views of every known outlier."""
+MEAN, STD = (0.491, 0.482, 0.447), (0.202, 0.199, 0.201)
+"""Normalizer of the authors' training on CIFAR-10."""
 
 
 class ContrastiveTask(Task):
@@ -70,11 +79,25 @@ class SSD(TrainedDetector):
     mean_twice: bool = False
     """Subtract the mean of the raw features again after standardizing, as EvG's code does by mistake; with one cluster
     only."""
+    known: int = 0
+    """Known outliers per class, or in all if they have no labels (SSD_k): drawn from the auxiliary outliers, ten random
+    views of each. The score is the distance to the inliers minus that to the known outliers, both with covariances of
+    Ledoit and Wolf."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mean_twice and self.clusters != 1:
-            raise ValueError(f"mean_twice is the authors' code for one cluster, got clusters={self.clusters}")
+        if (self.mean_twice or self.known) and self.clusters != 1:
+            raise ValueError(f"mean_twice and known are defined for one cluster, got clusters={self.clusters}")
+        if self.known < 0 or (self.known and self.mean_twice):
+            raise ValueError(f"expected known >= 0, and 0 with mean_twice, got known={self.known}")
+
+    @property
+    def outliers(self) -> Outliers:  # type: ignore[override]
+        return "required" if self.known else "unused"
+
+    @property
+    def complete(self) -> bool:
+        return super().complete and (not self.known or "outlier_center" in self.statistics)
 
     def recipe(self) -> Recipe:
         epochs, batch = (500, 512) if self.preset == "full" else (20, 256)
@@ -83,8 +106,25 @@ class SSD(TrainedDetector):
         )
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
-        network = ContrastiveNetwork(self.encoder, side=inputs.side, channels=inputs.channels, width=self.width)
+        mean, std = self._normalizer(inputs.channels)
+        network = ContrastiveNetwork(
+            self.encoder, side=inputs.side, channels=inputs.channels, width=self.width, mean=mean, std=std
+        )
         return {"network": network}
+
+    def _normalizer(self, channels: int) -> tuple[float | Sequence[float], float | Sequence[float]]:
+        """Return the authors' normalizer for preset full, averaged for gray images."""
+        if self.preset == "small":
+            return 0.5, 0.5
+        return (MEAN, STD) if channels == 3 else (fmean(MEAN), fmean(STD))
+
+    def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return our tensors from those of the authors' SSLResNet, whose encoder was trained data-parallel."""
+        encoder = {key: key.removeprefix(ENCODER).removeprefix("module.") for key in tensors if key.startswith(ENCODER)}
+        state = {f"network.encoder.{name}": tensors[key] for key, name in encoder.items()}
+        for layer in ("0.weight", "0.bias", "2.weight", "2.bias"):
+            state[f"network.simclr_layer.{layer}"] = tensors[f"head.{layer}"]
+        return state
 
     def task(self, sets: TrainingSets) -> Task:
         if self.supervised and sets.train.labels is None:
@@ -109,18 +149,50 @@ class SSD(TrainedDetector):
         mean, std = features.mean(0), features.std(0, correction=0).clamp_min(1e-10)
         rows = (features - mean) / std
         members = kmeans(rows, self.clusters, seed)
-        whiteners, centers = [], []
-        for index in range(self.clusters):
-            own = rows[members == index]
-            one = own.new_zeros(len(own), dtype=torch.long)
-            center = class_means(own, one, 1)
-            whitening = whitener(covariance(own, center, one))
-            whiteners.append(F.pad(whitening, (0, whitening.shape[0] - whitening.shape[1])))
-            centers.append(mean if self.mean_twice else center[0])
-        return {"mean": mean, "std": std, "whiteners": torch.stack(whiteners), "centers": torch.stack(centers)}
+        whiteners, centers = zip(*(self._gaussian(rows[members == one]) for one in range(self.clusters)), strict=True)
+        means = torch.stack([mean] if self.mean_twice else centers)
+        return {"mean": mean, "std": std, "whiteners": torch.stack(whiteners), "centers": means}
+
+    @torch.no_grad()
+    def measure_outliers(self, outliers: ImageSet, *, seed: int) -> dict[str, Tensor]:
+        """Return whitener and mean of the known outliers."""
+        draws = generator(seed, "known outliers")
+        device = next(self.network.parameters()).device
+        images = outliers.batch(select_known(outliers, self.known, draws)).to(device)
+        parts = [self.standardized(VIEWS(images, draws)) for _ in range(COPIES)]
+        whitening, center = self._gaussian(torch.cat(parts))
+        return {"outlier_whitener": whitening, "outlier_center": center}
+
+    def _gaussian(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return whitener [D, D] and mean [D] of standardized features; SSD_k shrinks their covariance."""
+        one = rows.new_zeros(len(rows), dtype=torch.long)
+        center = class_means(rows, one, 1)
+        whitening = whitener(ledoit_wolf(rows, center) if self.known else covariance(rows, center, one))
+        return F.pad(whitening, (0, whitening.shape[0] - whitening.shape[1])), center[0]
+
+    def standardized(self, images: Tensor) -> Tensor:
+        """Return the features, standardized by mean and standard deviation of the training images."""
+        return (self.features(images) - self.statistics["mean"]) / self.statistics["std"]
 
     def compute(self, images: Tensor) -> Tensor:
-        rows = (self.features(images) - self.statistics["mean"]) / self.statistics["std"]
+        rows = self.standardized(images)
         pairs = zip(self.statistics["whiteners"], self.statistics["centers"], strict=True)
-        distances = [squared_distances(rows, whitening, (center @ whitening)[None]) for whitening, center in pairs]
-        return torch.cat(distances, 1).amin(1)
+        nearest = torch.cat([_distances(rows, *pair) for pair in pairs], 1).amin(1)
+        if not self.known:
+            return nearest
+        known = _distances(rows, self.statistics["outlier_whitener"], self.statistics["outlier_center"])
+        return nearest - known.squeeze(1)
+
+
+def _distances(rows: Tensor, whitening: Tensor, center: Tensor) -> Tensor:
+    """Return the squared Mahalanobis distance of every row to a center, [B, 1]."""
+    return squared_distances(rows, whitening, (center @ whitening)[None])
+
+
+def select_known(outliers: ImageSet, count: int, draws: torch.Generator) -> NDArray[np.int64]:
+    """Return the indices of `count` random images of every class; of all images if they have no labels."""
+    order = torch.randperm(len(outliers), generator=draws).numpy()
+    if outliers.labels is None:
+        return order[:count]
+    labels = outliers.labels[order]
+    return np.concatenate([order[labels == label][:count] for label in np.unique(labels)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -12,11 +14,13 @@ class ContrastiveNetwork(nn.Module):
     """Encoder of images in [0, 1], a head that projects its features for the loss, and a head that names the shift.
 
     The names of the layers are those of CSI's code. shifts: outputs of the shift head; 0 for none.
+    mean, std: normalizer, one number for all channels or one per channel.
     """
 
     def __init__(
-        self, name: str, *, side: int, channels: int, width: int, shifts: int = 0, mean: float = 0.5, std: float = 0.5
-    ) -> None:
+        self, name: str, *, side: int, channels: int, width: int, shifts: int = 0,
+        mean: float | Sequence[float] = 0.5, std: float | Sequence[float] = 0.5,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.mean, self.std, self.side = mean, std, side
         self.encoder = NETWORKS.create(name, classes=1, side=side, channels=channels, width=width)
@@ -29,7 +33,8 @@ class ContrastiveNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the features [B, D]."""
-        return self.encoder((images - self.mean) / self.std)  # type: ignore[no-any-return]
+        mean, std = (images.new_tensor(one).view(-1, 1, 1) for one in (self.mean, self.std))
+        return self.encoder((images - mean) / std)  # type: ignore[no-any-return]
 
     def project(self, features: Tensor) -> Tensor:
         """Return the output of the projection head, [B, 128]."""
