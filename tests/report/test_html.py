@@ -253,7 +253,7 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
             kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
             assert [kind(line[name]) for line in lines] == frame[name].tolist()
         names = sorted(p.name for p in (path.parent / folder).iterdir())
-        assert names == ["clean.csv", "clean.tex", "clean_auroc.csv", "clean_auroc.tex"]
+        assert names == [f"{name}.{end}" for name in ("clean", "clean_auroc", "overview") for end in ("csv", "tex")]
         assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, folder])
 
 

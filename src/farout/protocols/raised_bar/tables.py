@@ -10,7 +10,7 @@ from farout.protocols.raised_bar.calibration import (
     ece_values,
     reliability_plots,
 )
-from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews
+from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews, stresses
 from farout.protocols.raised_bar.distances import (
     fid_bars,
     fid_table,
@@ -69,4 +69,5 @@ def summarize(results: Results, protocol: str) -> Summary:
             *radar(lines, calibration),
             *densities(first, results.scores),
         ],
+        stresses(lines),
     )
