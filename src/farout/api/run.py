@@ -74,7 +74,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         page = html.escape(render(self.document))  # in a frame, so that its styles do not affect the notebook
-        return f'<iframe sandbox srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
+        return f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
 
 
 def run(

@@ -82,7 +82,7 @@ def _stresses(lines: Lines) -> list[Stress]:
     one = "of images with one attribute shifted against inliers"
     return [
         *stress("clean", f"{one}, both uncorrupted", clean, clean=True),
-        *stress("corrupted", f"{one}, both corrupted", corrupted),
+        *stress("corrupted images", f"{one}, both corrupted", corrupted),
     ]
 
 

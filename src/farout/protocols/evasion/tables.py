@@ -76,7 +76,7 @@ def _stresses(lines: Sequence[Mapping[Column, Any]]) -> list[Stress]:
     for line in lines:
         attacks.setdefault(under(line), []).append({N_OUTLIERS: line.get(IMAGES, 0), **line})
     about = "of images that the attack changed against unchanged test images"
-    return [one for name, part in attacks.items() for one in stress(name, about, part)]
+    return [one for name, part in attacks.items() for one in stress(f"{name} attack", about, part)]
 
 
 def _table(name: str, title: str, caption: str, lines: Sequence[Line]) -> list[Table]:

@@ -43,7 +43,7 @@ def stresses(reading: Reading) -> list[Stress]:
         for line in sorted(lines, key=lambda line: (np.isnan(line[column].value), line[column].value)):
             lowest.setdefault((SubjectKey.in_line(line), line[OUTLIERS]), line)
         about = f"of the worst cases that a search found by {titled(variation)} changes of outliers against inliers"
-        found += stress(f"worst {titled(variation)}", about, lowest.values(), column)
+        found += stress(f"worst case by {titled(variation)}", about, lowest.values(), column)
     return found
 
 

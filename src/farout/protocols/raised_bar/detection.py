@@ -71,7 +71,7 @@ def stresses(lines: Sequence[Line]) -> list[Stress]:
     conventional = [line for line in lines if line[KIND] == CONVENTIONAL]
     found = stress("conventional", "of conventional outliers against inliers", conventional, clean=True)
     for name in generated:
-        found += stress(name, about, [line for line in lines if line[OUTLIERS] == name])
+        found += stress(f"generated: {name}", about, [line for line in lines if line[OUTLIERS] == name])
     return found
 
 

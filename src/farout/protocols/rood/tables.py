@@ -45,9 +45,9 @@ def _stresses(lines: Lines) -> list[Stress]:
     table = [_line(line, found) for line, found in lines]
     setups = dict.fromkeys(name for line, _ in lines for name in line.setups)
     about = "of outliers against inliers together with their shifted copies, setup"
-    found = stress("unshifted", "of outliers against unshifted inliers", table, U, clean=True)
+    found = stress("clean", "of outliers against unshifted inliers", table, U, clean=True)
     for name in setups:
-        title = {"A": "augmented (A)", "C": "corrupted (C)"}.get(name, name)
+        title = {"A": "augmented inliers (A)", "C": "corrupted inliers (C)"}.get(name, name)
         found += stress(title, f"{about} {name}", table, _auroc(name))
     return found
 

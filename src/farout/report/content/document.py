@@ -21,6 +21,11 @@ class Summary:
     stresses: Sequence[Stress] = ()
     """AUROC of the detectors in every condition that the protocol tests."""
 
+    @property
+    def short_title(self) -> str:
+        """Title up to the colon, for navigation."""
+        return self.title.partition(":")[0]
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -53,6 +58,8 @@ class Document:
     """Table of the number of images used for training and fitting; empty if there is none."""
     fit_sizes: Sequence[str] = ()
     """The same numbers as lines of text."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the run, such as the version of torch and the time that it took, by name."""
     spec: object = None
     """Study, as read from its file."""
 
@@ -66,4 +73,5 @@ class Document:
     @cached_property
     def overview(self) -> Overview:
         """All detectors under all stresses."""
-        return overview({name: summary.stresses for name, summary in self.summaries.items()})
+        stresses = {name: summary.stresses for name, summary in self.summaries.items()}
+        return overview(stresses, {name: summary.short_title for name, summary in self.summaries.items()})

@@ -90,6 +90,8 @@ class Condition:
     """Stress as a column of the overview: with its protocol, and the means by subject."""
 
     protocol: str
+    title: str
+    """Short title of the protocol."""
     stress: Stress
     means: Mapping[Subject, Mean]
 
@@ -121,6 +123,11 @@ class Overview:
             return subject not in first, -(first[subject].value if subject in first else sum(found) / len(found))
 
         return sorted(every, key=key)
+
+    def name(self, condition: Condition) -> str:
+        """Return the name of a condition, with its protocol's title if another one has the same name."""
+        same = [one for one in self.conditions if one.name == condition.name]
+        return f"{condition.name}, {condition.title}" if len(same) > 1 else condition.name
 
     @property
     def networks(self) -> list[str]:
@@ -167,15 +174,18 @@ CAPTION = (
 )
 
 
-def overview(stresses: Mapping[str, Sequence[Stress]]) -> Overview:
-    """Return the overview of the stresses by protocol; results that are missing are left out."""
-    found = [_condition(protocol, stress) for protocol, group in stresses.items() for stress in group]
+def overview(stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str]) -> Overview:
+    """Return the overview of the stresses by protocol; results that are missing are left out.
+
+    titles: short titles of the protocols.
+    """
+    found = [_condition(name, titles[name], stress) for name, group in stresses.items() for stress in group]
     return Overview([condition for condition in found if condition.means])
 
 
-def _condition(protocol: str, stress: Stress) -> Condition:
+def _condition(protocol: str, title: str, stress: Stress) -> Condition:
     parts: dict[Subject, list[Measured]] = {}
     for one in stress.measured:
         if not isnan(one.value):
             parts.setdefault(one.subject, []).append(one)
-    return Condition(protocol, stress, {subject: Mean(found) for subject, found in parts.items()})
+    return Condition(protocol, title, stress, {subject: Mean(found) for subject, found in parts.items()})

@@ -64,10 +64,10 @@ def _best(overview: Overview) -> list[str]:
 def _fallen(found: Sequence[Verdict]) -> list[str]:
     below = [one.label for one in found if one.level == BELOW]
     at = [one.label for one in found if one.level == AT]
-    lines = [f"Below chance in at least one test: {_some(below)}."] if below else []
-    lines += [f"Not distinguishable from chance in at least one test: {_some(at)}."] if at else []
+    lines = [f"Below chance in at least one condition: {_some(below)}."] if below else []
+    lines += [f"Not distinguishable from chance in at least one condition: {_some(at)}."] if at else []
     above = all(one.level == ABOVE for one in found)
-    return lines + (["Every detector is above chance in every test it was given."] if above else [])
+    return lines + (["Every detector is above chance in every condition that it was tested in."] if above else [])
 
 
 def _hardest(overview: Overview, stresses: Sequence[Condition]) -> list[str]:
@@ -81,7 +81,7 @@ def _hardest(overview: Overview, stresses: Sequence[Condition]) -> list[str]:
     subjects = sorted(hardest.means, key=lambda one: hardest.means[one].value)
     low, high = (f"{overview.label(one)} {_figure(hardest.means[one])}" for one in (subjects[0], subjects[-1]))
     span = f"{low} to {high}" if len(subjects) > 1 else low
-    return [f"The hardest stress: {hardest.name} ({hardest.protocol}), {_count(len(subjects), 'detector')}: {span}."]
+    return [f"The hardest stress: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
 
 
 def _verdict(overview: Overview, subject: Subject) -> Verdict:
@@ -90,8 +90,8 @@ def _verdict(overview: Overview, subject: Subject) -> Verdict:
     worst = next(one for one in (BELOW, AT, UNKNOWN, ABOVE) if one in levels)
     sentences = [
         *_rank(overview, subject),
-        *_named("Falls below chance under", [(c, m) for c, m in tested if level(m) == BELOW]),
-        *_named("Not distinguishable from chance under", [(c, m) for c, m in tested if level(m) == AT]),
+        *_named(overview, "Falls below chance under", [(c, m) for c, m in tested if level(m) == BELOW]),
+        *_named(overview, "Not distinguishable from chance under", [(c, m) for c, m in tested if level(m) == AT]),
         *_drop(overview, subject, [(c, m) for c, m in tested if level(m) == ABOVE]),
         *_coverage(overview, tested),
     ]
@@ -126,10 +126,10 @@ def _tied(condition: Condition, subject: Subject) -> bool:
     return condition.means[subject].high >= best.low
 
 
-def _named(start: str, found: Sequence[tuple[Condition, Mean]]) -> list[str]:
+def _named(overview: Overview, start: str, found: Sequence[tuple[Condition, Mean]]) -> list[str]:
     """Return a sentence that lists the lowest of these conditions with their figures."""
     ordered = sorted(found, key=lambda one: one[1].value)
-    parts = [f"{_named_condition(condition)} ({_figure(mean)})" for condition, mean in ordered[:SHOWN]]
+    parts = [f"{overview.name(condition)} ({_figure(mean)})" for condition, mean in ordered[:SHOWN]]
     more = len(ordered) - SHOWN
     return [f"{start} {listed([*parts, *([f'{more} more'] if more > 0 else [])])}."] if parts else []
 
@@ -146,8 +146,7 @@ def _drop(overview: Overview, subject: Subject, found: Iterable[tuple[Condition,
         return []
     _, condition, before, mean = max(drops, key=lambda one: one[0])
     return [
-        f"Stays above chance but loses most under {_named_condition(condition)}: from {_figure(before)} to "
-        f"{_figure(mean)}."
+        f"Largest drop that stays above chance: {overview.name(condition)}, from {_figure(before)} to {_figure(mean)}."
     ]
 
 
@@ -155,18 +154,11 @@ def _coverage(overview: Overview, tested: Sequence[tuple[Condition, Mean]]) -> l
     """Return how many of the stresses the detector was tested under, unless all."""
     stresses = [one for one in overview.conditions if not one.stress.clean]
     mine = [one for one, _ in tested if not one.stress.clean]
-    above = bool(mine) and all(level(mean) == ABOVE for _, mean in tested)
-    held = ["Above chance in every test that it was given."] if above else []
-    missing = len(stresses) - len(mine)
-    if not missing or not stresses:
-        return held
+    if len(mine) == len(stresses):
+        return []
     if not mine:
         return [f"Not tested under any of the {_count(len(stresses), 'stress', 'es')}."]
-    return [*held, f"Tested under {len(mine)} of {_count(len(stresses), 'stress', 'es')} only."]
-
-
-def _named_condition(condition: Condition) -> str:
-    return f"{condition.name} ({condition.protocol})"
+    return [f"Tested under only {len(mine)} of the {_count(len(stresses), 'stress', 'es')}."]
 
 
 def _figure(mean: Mean) -> str:
