@@ -64,9 +64,11 @@ def write_figures(document: Document, folder: Path) -> list[Path]:
     for protocol, summary in document.summaries.items():
         for number, figure in enumerate(summary.figures):
             if not isinstance(figure, Gallery | Sheet) and figure.panels:
-                ordered: Any = replace(
-                    figure, panels={name: figure.panels[name] for name in palette.ordered(figure.panels)}
-                )
                 paths.append(folder / f"{protocol}_{number}.svg")
-                write_text(paths[-1], svg(DRAW[type(figure)], ordered), folder.parent)
+                write_text(paths[-1], svg(DRAW[type(figure)], _ordered(figure, palette)), folder.parent)
     return paths
+
+
+def _ordered(figure: Any, palette: Palette) -> Any:
+    """Return the figure with the panels of detectors best first."""
+    return replace(figure, panels={name: figure.panels[name] for name in palette.ordered(figure.panels)})
