@@ -159,7 +159,7 @@ def test_links_lead_somewhere(opened: Any) -> None:
     page = opened()
     for link in page.locator("a[href^='#']").all():
         assert page.locator(f"[id='{link.get_attribute('href')[1:]}']").count() == 1
-    titles = ["Verdicts", "All detectors", "First", "Second", "Worst cases", "Provenance"]
+    titles = ["Verdicts", "All detectors", "First", "Second", "Pictures", "Provenance"]
     assert page.locator("nav a").all_inner_texts() == titles
 
 

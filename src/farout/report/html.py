@@ -88,7 +88,7 @@ def _links(document: Document) -> list[tuple[str, str]]:
     """Return the sections for the navigation."""
     first = [("verdicts", "Verdicts"), ("overview", "All detectors")] if document.overview.conditions else []
     figures = [figure for summary in document.summaries.values() for figure in summary.figures]
-    pictures = [("pictures", "Worst cases")] if any(map(is_worst_case, figures)) else []
+    pictures = [("pictures", "Pictures")] if any(map(is_worst_case, figures)) else []
     return [
         *first,
         *((anchor(name), one.short_title) for name, one in document.summaries.items()),

@@ -69,7 +69,7 @@ def stresses(lines: Sequence[Line]) -> list[Stress]:
     about = "of images between the classes, made by a generator, against inliers"
     generated = dict.fromkeys(line[OUTLIERS] for line in lines if line[KIND] != CONVENTIONAL)
     conventional = [line for line in lines if line[KIND] == CONVENTIONAL]
-    found = stress("conventional", "of conventional outliers against inliers", conventional, clean=True)
+    found = stress("clean", "of conventional outliers against inliers", conventional, clean=True)
     for name in generated:
         found += stress(f"generated: {name}", about, [line for line in lines if line[OUTLIERS] == name])
     return found
