@@ -53,7 +53,7 @@ def test_a_tuned_detector_says_so(panel: Panel, tmp_path: Path) -> None:
     expected = f"knn: k={k}, {RECORD}"
     assert result.notes == [expected]
     assert f"note: {expected}\n" in repr(result)
-    assert f'<p class="facts">{html.escape(expected)}.</p>' in render(result.document)
+    assert f"<li>{html.escape(expected)}</li>" in render(result.document)
     assert json.loads((tmp_path / PLAN).read_text())["notes"] == [expected]
 
 
@@ -92,7 +92,7 @@ def test_notes_of_a_study_are_shown_and_escaped(tmp_path: Path) -> None:
     assert results.notes == ["<b>mind</b> the gap", "and this"]
     assert text(document(results)).splitlines()[1:3] == ["note: <b>mind</b> the gap", "note: and this"]
     page = render(document(results))
-    assert "&lt;b&gt;mind&lt;/b&gt; the gap." in page
+    assert "<li>&lt;b&gt;mind&lt;/b&gt; the gap</li>" in page
     assert "<b>mind" not in page
 
 

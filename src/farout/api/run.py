@@ -74,7 +74,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         page = html.escape(render(self.document))  # in a frame, so that its styles do not affect the notebook
-        return f'<iframe sandbox srcdoc="{page}" width="100%" height="800" style="border: 0"></iframe>'
+        frame = 'width="100%" height="800" style="border: 0" sandbox="allow-scripts allow-downloads"'
+        return f'<iframe {frame} srcdoc="{page}"></iframe>'
 
 
 def run(

@@ -86,6 +86,7 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
+    figures: Annotated[Path | None, typer.Option("--figures", help="Folder for all figures as SVG, for print.")] = None,
     open_: Open = False,
     plugin: Plugins = None,
     quiet: Quiet = False,
@@ -97,6 +98,7 @@ def report(
     load_plugins(plugin)
     from farout.progress import shown
     from farout.protocols.document import document
+    from farout.report.figures.files import write_figures
     from farout.report.html import write_report
     from farout.study.results import Results
 
@@ -107,6 +109,8 @@ def report(
     for why in results.damaged:
         typer.echo(f"left out: {why}")
     typer.echo(f"wrote {path}")
+    if figures:
+        typer.echo(f"wrote {len(write_figures(content, figures))} figures to {figures}")
     if open_:
         typer.launch(str(path))
 

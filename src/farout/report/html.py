@@ -2,64 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import hashlib
+import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
+from plotly.offline import get_plotlyjs
 
 from farout.files import write_text
-from farout.report.content import (
-    Bars,
-    Calibrations,
-    Curves,
-    Densities,
-    DensityMap,
-    Document,
-    Gallery,
-    HeatMap,
-    Histograms,
-    Landscapes,
-    Radar,
-    Scatter,
-    Sheet,
-    Shown,
-    Strip,
-    Summary,
-    Table,
-)
-from farout.report.figures import (
-    bars,
-    calibrations,
-    curves,
-    densities,
-    density_map,
-    heat_map,
-    histograms,
-    landscapes,
-    radar,
-    scatter,
-)
-from farout.report.figures.images import png
-from farout.report.figures.style import svg
-from farout.report.readable import legend, marks_of, readable
+from farout.report.charts import Palette
+from farout.report.content import Document, Summary
+from farout.report.content.verdicts import headlines
 from farout.report.tables import write_tables
+from farout.report.views.parts import figure_view, is_worst_case, table_view
+from farout.report.views.standing import anchor, matrix_view, verdict_views
+
+FEW, MOST = 5, 9
+"""Verdicts and panels of a figure that are shown before the others are folded."""
 
 
-def render(document: Document) -> str:
-    """Return the report as HTML; all text is escaped, and the page loads nothing."""
-    environment = Environment(
-        loader=PackageLoader("farout", "report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("template.html").render(
-        document=document,
-        sections=[_section(name, summary) for name, summary in document.summaries.items()],
-        fitted=[_table(table) for table in document.fitted],
-        spec=yaml.safe_dump(document.spec, sort_keys=False, allow_unicode=True) if document.spec else "",
-    )
+def render(document: Document, tables: str = "") -> str:
+    """Return the report as HTML; all text is escaped, and the page loads nothing.
+
+    tables: folder of the tables' CSV files, relative to the page; empty if they are not written.
+    """
+    charts: list[dict[str, Any]] = []
+    overview = document.overview
+    palette = Palette(list(dict.fromkeys(subject.detector for subject in overview.subjects)))
+    sections = [_section(name, one, palette, charts) for name, one in document.summaries.items()]
+    scripts = [_script(get_plotlyjs()), _script(_resource("page.js"))]
+    values = {
+        "document": document, "tables": tables, "few": FEW, "most": MOST,
+        "headlines": headlines(overview), "verdicts": verdict_views(overview, palette),
+        "matrix": matrix_view(overview, palette), "sections": sections, "pictures": _pictures(sections),
+        "links": _links(document), "fitted": [table_view(table) for table in document.fitted],
+        "spec": yaml.safe_dump(document.spec, sort_keys=False, allow_unicode=True) if document.spec else "",
+        "style": Markup(_resource("page.css")), "scripts": [Markup(script) for script in scripts],
+        "charts": Markup(_json(charts)), "policy": _policy(scripts),
+    }  # fmt: skip
+    loader = PackageLoader("farout", "report")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.get_template("template.html").render(values).lstrip()
 
 
 def write_report(document: Document, path: Path) -> Path:
@@ -70,58 +58,63 @@ def write_report(document: Document, path: Path) -> Path:
     if path.suffix != ".html":
         path = path / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, render(document))
-    write_tables(document.tables, path.parent / ("tables" if path.stem == "report" else f"{path.stem}_tables"))
+    folder = "tables" if path.stem == "report" else f"{path.stem}_tables"
+    write_text(path, render(document, folder))
+    write_tables(document.tables, path.parent / folder)
     return path
 
 
-def _section(name: str, summary: Summary) -> dict[str, Any]:
+def _section(name: str, summary: Summary, palette: Palette, charts: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "name": name,
+        "anchor": anchor(name),
         "title": summary.title,
-        "tables": [_table(table) for table in summary.tables],
-        "figures": [_figure(figure) for figure in summary.figures],
+        "tables": [table_view(table) for table in summary.tables],
+        "figures": [figure_view(one, palette, charts) for one in summary.figures if not is_worst_case(one)],
+        "pictures": [figure_view(one, palette, charts) for one in summary.figures if is_worst_case(one)],
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
-    columns = readable(table)
-    cells = [list(zip(values, marks_of(table, column), strict=True)) for column, values in columns.items()]
-    return {
-        "title": table.title,
-        "caption": table.caption,
-        "marked": legend(table),
-        "columns": [(table.columns[column], column.better) for column in columns],
-        "rows": list(zip(*cells, strict=True)),
-        "name": table.name,
+def _pictures(sections: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the worst cases of all protocols, and the values that they can be filtered by."""
+    figures = [figure for section in sections for figure in section["pictures"]]
+    strips = [strip for figure in figures for strip in figure["strips"]]
+    names = {
+        kind: list(dict.fromkeys(strip[kind] for strip in strips if strip[kind])) for kind in ("detector", "stress")
     }
+    return {"figures": figures, "detectors": names["detector"], "stresses": names["stress"]}
 
 
-def _figure(figure: Shown) -> dict[str, Any]:
-    parts: dict[str, Any] = {"svg": "", "strips": [], "rows": [], **PARTS[type(figure)](figure)}
-    return {"title": figure.title, "caption": figure.caption, **parts}
+def _links(document: Document) -> list[tuple[str, str]]:
+    """Return the sections for the navigation."""
+    first = [("verdicts", "Verdicts"), ("overview", "All detectors")] if document.overview.conditions else []
+    figures = [figure for summary in document.summaries.values() for figure in summary.figures]
+    pictures = [("pictures", "Pictures")] if any(map(is_worst_case, figures)) else []
+    return [
+        *first,
+        *((anchor(name), one.short_title) for name, one in document.summaries.items()),
+        *pictures,
+        ("provenance", "Provenance"),
+    ]
 
 
-def _draw_svg(draw: Callable[[Any], Figure]) -> Callable[[Any], dict[str, Any]]:
-    return lambda figure: {"svg": Markup(svg(draw, figure))}  # generated here; texts in it are escaped
+def _resource(name: str) -> str:
+    return files("farout.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _strip(strip: Strip) -> tuple[str, list[tuple[str, str]]]:
-    return strip.title, [(png(image), word) for image, word in zip(strip.images, strip.words, strict=True)]
+def _script(source: str) -> str:
+    """Return a script that can stand in a page: nothing in it ends the element."""
+    return source.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-PARTS: dict[type[Shown], Callable[[Any], dict[str, Any]]] = {
-    Densities: _draw_svg(densities.draw),
-    HeatMap: _draw_svg(heat_map.draw),
-    Histograms: _draw_svg(histograms.draw),
-    Gallery: lambda gallery: {"strips": list(map(_strip, gallery.strips))},
-    Sheet: lambda sheet: {"rows": list(map(_strip, sheet.strips))},
-    Curves: _draw_svg(curves.draw),
-    Bars: _draw_svg(bars.draw),
-    Radar: _draw_svg(radar.draw),
-    Calibrations: _draw_svg(calibrations.draw),
-    Scatter: _draw_svg(scatter.draw),
-    DensityMap: _draw_svg(density_map.draw),
-    Landscapes: _draw_svg(landscapes.draw),
-}
-"""Functions that render each kind of figure, as values for the template."""
+def _json(content: object) -> str:
+    """Return JSON for a script element: names in it can neither end the element nor start a comment."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _policy(scripts: list[str]) -> str:
+    """Return a content security policy that runs these scripts and no others, and loads nothing."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+    )
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from farout.report.content import COUNT, EXTRA, INTERVAL, LABEL, Column, Table, cells
+from farout.report.content.numbers import number, with_interval
 
 MARKED = (
     "Bold: the best detector of its network and outlier set; underlined: not significantly worse than the best "
@@ -46,15 +47,7 @@ def _same(table: Table, column: Column) -> bool:
 
 def _format_cell(cell: Any, column: Column) -> str:
     if column.kind is INTERVAL:
-        value, low, high = cell
-        return _number(value) + ("" if low != low else f" [{_number(low)}, {_number(high)}]")
+        return with_interval(*cell)
     if column.kind in (LABEL, COUNT):
         return "–" if cell != cell else str(cell)
-    return _number(cell, powers=column.powers)
-
-
-def _number(value: float, powers: bool = False) -> str:
-    """Return a number with three digits; with `powers`, a number below .001 as a power of ten."""
-    if value != value:
-        return "–"
-    return f"{value:.0e}" if powers and 0 < abs(value) < 1e-3 else f"{value:.3f}"
+    return number(cell, powers=column.powers)

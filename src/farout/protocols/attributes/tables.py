@@ -15,12 +15,14 @@ from farout.protocols.shared.best import best_first, marked, versus_best
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import OWN, Array, Pair, failures, inlier_rows, pairs, span
+from farout.protocols.shared.stresses import stress
 from farout.report.content import (
     LABEL,
     VALUE,
     Column,
     Line,
     Lines,
+    Stress,
     Summary,
     Table,
     frame_of,
@@ -70,7 +72,18 @@ def summarize(results: Results, protocol: str) -> Summary:
             overlap_histograms(frame),
             failures(results, clean, found),
         ],
+        _stresses(lines),
     )
+
+
+def _stresses(lines: Lines) -> list[Stress]:
+    """Return the clean and the corrupted images as conditions; each attribute is an outlier set."""
+    clean, corrupted = ([line for line in lines if line[CONDITION] == name] for name in CONDITIONS)
+    one = "of images with one attribute shifted against inliers"
+    return [
+        *stress("clean", f"{one}, both uncorrupted", clean, clean=True),
+        *stress("corrupted images", f"{one}, both corrupted", corrupted),
+    ]
 
 
 def _lines(results: Results, pair: Pair) -> list[Line]:

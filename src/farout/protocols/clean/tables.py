@@ -23,6 +23,7 @@ from farout.protocols.shared.columns import (
 )
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, span
+from farout.protocols.shared.stresses import stress
 from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of
 from farout.study.results import Results
 
@@ -56,6 +57,7 @@ def summarize(results: Results, protocol: str) -> Summary:
         "Clean evaluation",
         [_overview(frame, marks), *networks(results, protocol, inlier_rows(found)), details],
         [*densities(found, results.scores), failures(results, frame, found)],
+        stress("clean", "of unchanged outliers against unchanged inliers", lines, clean=True),
     )
 
 

@@ -90,7 +90,7 @@ def _pairs(found: EvasionResults, network: str, rows: list[Row]) -> Sheet:
             images = kept.get(f"most_{key}", np.empty(0))[:SHOWN]
             if len(images):
                 words = [f"{l2[position]:.2f}" if key == "map_after" else "" for position in kept["most"][:SHOWN]]
-                strips.append(Strip(title or row.tags["attack"], images, words))
+                strips.append(Strip(title or row.tags["attack"], images, words, stress=row.tags["attack"]))
     caption = (
         "Examples of successful attacks (classified correctly before, misclassified after) whose attention maps change "
         f"most, at most {SHOWN} per attack. Rows from top to bottom: the image, its Grad-CAM map, the attacked image, "

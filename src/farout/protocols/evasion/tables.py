@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ from farout.protocols.shared.columns import (
     SEED,
     SubjectKey,
 )
-from farout.report.content import INTERVAL, VALUE, Column, Shown, Summary, Table
+from farout.protocols.shared.stresses import stress
+from farout.report.content import INTERVAL, VALUE, Column, Shown, Stress, Summary, Table
 from farout.study.results import Results, Row
 
 TITLE = "Evasion: adversarial examples against classifiers and detectors"
@@ -65,7 +67,16 @@ def summarize(results: Results, protocol: str) -> Summary:
         ),
     ]  # fmt: skip
     figures: list[Shown] = [*overview(detection, disguised), *attention_figures(found)]
-    return Summary(TITLE, tables, figures)
+    return Summary(TITLE, tables, figures, _stresses([*at_home(detection), *disguised]))
+
+
+def _stresses(lines: Sequence[Mapping[Column, Any]]) -> list[Stress]:
+    """Return every attack as a stress."""
+    attacks: dict[str, list[Mapping[Column, Any]]] = {}
+    for line in lines:
+        attacks.setdefault(under(line), []).append({N_OUTLIERS: line.get(IMAGES, 0), **line})
+    about = "of images that the attack changed against unchanged test images"
+    return [one for name, part in attacks.items() for one in stress(f"{name} attack", about, part)]
 
 
 def _table(name: str, title: str, caption: str, lines: Sequence[Line]) -> list[Table]:

@@ -12,6 +12,7 @@ from farout.protocols.shared.pairs import Array, span
 from farout.report.content import Curve, Curves, HeatMap
 
 TRANSFER = "Transfer of worst cases between detectors"
+FOUND_AGAINST, SCORED_BY = "found against", "scored by"
 
 
 def curves(reading: Reading) -> list[Curves]:
@@ -98,5 +99,7 @@ def _matrices(reading: Reading, outliers: str) -> dict[str, pd.DataFrame]:
 
 def _matrix(cells: Sequence[tuple[str, str, float]], names: list[str]) -> pd.DataFrame:
     """Return AUROC by the detector searched against (rows) and the scoring detector (columns), the mean over seeds."""
-    frame = pd.DataFrame(cells, columns=["against", "by", "auroc"])
-    return frame.pivot_table(index="against", columns="by", values="auroc").reindex(index=names, columns=names)
+    frame = pd.DataFrame(cells, columns=[FOUND_AGAINST, SCORED_BY, "auroc"])
+    return frame.pivot_table(index=FOUND_AGAINST, columns=SCORED_BY, values="auroc").reindex(
+        index=pd.Index(names, name=FOUND_AGAINST), columns=pd.Index(names, name=SCORED_BY)
+    )

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from farout.metrics import Interval
 from farout.protocols.evg.results import NONE, Found, Reading, Scored, SearchKey, interval, methods, titled
-from farout.protocols.shared.columns import METHOD, N_OUTLIERS, OUTLIERS, SubjectKey
+from farout.protocols.shared.columns import METHOD, N_INLIERS, N_OUTLIERS, OUTLIERS, SubjectKey
 from farout.protocols.shared.pairs import span
-from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Table
+from farout.protocols.shared.stresses import stress
+from farout.report.content import INTERVAL, VALUE, Column, Line, Lines, Stress, Table
 
 CLEAN = Column("clean", INTERVAL, better="higher")
 WORST_CASE = Column("worst_case", VALUE, better="higher")
@@ -26,6 +27,24 @@ def overview(reading: Reading) -> Table:
     if reading.found:
         lines = _best_first(lines)
     return Table("evg_auroc", "AUROC of unchanged outliers and of their worst cases", _caption(reading), lines)
+
+
+def stresses(reading: Reading) -> list[Stress]:
+    """Return the unchanged outliers as the clean condition, and every variation as a stress.
+
+    Of several methods the one with the lowest AUROC counts: it is the worst case found.
+    """
+    lines = [{N_INLIERS: max(map(len, _inliers(reading)), default=0), **line} for line in _lines(reading)]
+    first = {(SubjectKey.in_line(line), line[OUTLIERS]): line for line in reversed(lines)}
+    found = stress("clean", "of unchanged outliers against inliers", first.values(), CLEAN, clean=True)
+    for variation in methods(reading.found):
+        column = _column(variation)
+        lowest: dict[Hashable, Line] = {}
+        for line in sorted(lines, key=lambda line: (np.isnan(line[column].value), line[column].value)):
+            lowest.setdefault((SubjectKey.in_line(line), line[OUTLIERS]), line)
+        about = f"of the worst cases that a search found by {titled(variation)} changes of outliers against inliers"
+        found += stress(f"worst case by {titled(variation)}", about, lowest.values(), column)
+    return found
 
 
 def _lines(reading: Reading) -> Iterator[Line]:
@@ -86,8 +105,12 @@ def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.array([numbers[key] for key in keys])
 
 
+def _inliers(reading: Reading) -> list[NDArray[np.float64]]:
+    return [one.inliers for one in [*reading.clean.values(), *reading.found]]
+
+
 def _caption(reading: Reading) -> str:
-    counts = (len(one.inliers) for one in [*reading.clean.values(), *reading.found])
+    counts = map(len, _inliers(reading))
     caption = (
         f"AUROC of outliers against {span(counts)} unchanged inliers, in brackets its 95 % interval (DeLong). Higher "
         "is better: 1 is ideal, 0.5 is chance; below 0.5 outliers look more normal to the detector than inliers do. "

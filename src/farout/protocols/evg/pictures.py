@@ -61,7 +61,7 @@ def _worst(name: str, where: str, found: Sequence[Found], labels: Sequence[str],
             ranks = [
                 f"{text}, noise" if noise[chain] else text for text, chain in zip(ranks, kept["lowest"], strict=True)
             ]
-        strips.append(Strip(label, pictures, ranks))
+        strips.append(Strip(label, pictures, ranks, one.subject.detector, titled(one.search.variation)))
     caption = "Worst cases with the lowest scores of each detector (row), found by a search against this detector"
     caption += ": left the unchanged outlier, right its worst case. " if varied else ". "
     caption += _meaning(found, varied)
@@ -78,8 +78,10 @@ def _same(name: str, where: str, found: Sequence[Found], labels: Sequence[str]) 
             continue
         if not strips:
             index = one.column("index")
-            strips.append(Strip("original", kept["first_bases"], [f"image {index[chain]}" for chain in kept["first"]]))
-        strips.append(Strip(label, kept["first_images"], _ranks(one, kept["first"], varied=True)))
+            words = [f"image {index[chain]}" for chain in kept["first"]]
+            strips.append(Strip("original", kept["first_bases"], words, stress=titled(one.search.variation)))
+        ranks, stress = _ranks(one, kept["first"], varied=True), titled(one.search.variation)
+        strips.append(Strip(label, kept["first_images"], ranks, one.subject.detector, stress))
     caption = (
         "The first outliers of the set, not selected by score: unchanged in the first row, below it their worst cases "
         "against each detector. "

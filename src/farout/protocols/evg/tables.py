@@ -10,7 +10,7 @@ import numpy as np
 from farout import metrics
 from farout.protocols.evg.figures import TRANSFER, curves, transfer_maps
 from farout.protocols.evg.landscape import landscapes
-from farout.protocols.evg.overview import overview
+from farout.protocols.evg.overview import overview, stresses
 from farout.protocols.evg.pictures import sheets
 from farout.protocols.evg.realism import flags, read_generated, realism_sheets, realism_tables
 from farout.protocols.evg.results import Found, Reading, Transferred, interval, read, titled
@@ -59,7 +59,7 @@ def summarize(results: Results, protocol: str) -> Summary:
         *landscapes(results, protocol, reading),
         *curves(reading),
     ]
-    return Summary(TITLE, tables, figures)
+    return Summary(TITLE, tables, figures, stresses(reading))
 
 
 def _line(one: Found) -> Line:

@@ -14,7 +14,8 @@ from farout.protocols.raised_bar.entries import CONVENTIONAL, NEAR, PLAIN
 from farout.protocols.raised_bar.results import UNDERTRAINED, BarResults
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.pairs import OWN, Pair, pairs, span
-from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Column, Line, Table, frame_of
+from farout.protocols.shared.stresses import stress
+from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Column, Line, Stress, Table, frame_of
 
 RESAMPLES = 1000
 """Bootstrap resamples per interval."""
@@ -61,6 +62,17 @@ def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
         AUROC: metrics.auroc_interval(inliers, outliers),
         **metrics.bootstrap_intervals(AREAS, inliers, outliers, resamples=RESAMPLES),
     }
+
+
+def stresses(lines: Sequence[Line]) -> list[Stress]:
+    """Return conventional outliers as the clean condition, and every generated set as a stress."""
+    about = "of images between the classes, made by a generator, against inliers"
+    generated = dict.fromkeys(line[OUTLIERS] for line in lines if line[KIND] != CONVENTIONAL)
+    conventional = [line for line in lines if line[KIND] == CONVENTIONAL]
+    found = stress("clean", "of conventional outliers against inliers", conventional, clean=True)
+    for name in generated:
+        found += stress(f"generated: {name}", about, [line for line in lines if line[OUTLIERS] == name])
+    return found
 
 
 def overviews(lines: Sequence[Line]) -> list[Table]:

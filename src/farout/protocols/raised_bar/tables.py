@@ -11,7 +11,7 @@ from farout.protocols.raised_bar.calibration import (
     further_sets,
     reliability_plots,
 )
-from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews
+from farout.protocols.raised_bar.detection import details, detection_bars, detection_lines, overviews, stresses
 from farout.protocols.raised_bar.distances import (
     fid_bars,
     fid_table,
@@ -78,4 +78,5 @@ def summarize(results: Results, protocol: str) -> Summary:
             *radar(lines, calibration),
             *densities(first, results.scores),
         ],
+        stresses(lines),
     )

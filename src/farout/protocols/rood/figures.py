@@ -144,7 +144,7 @@ def false_alarms(lines: Lines) -> list[Gallery]:
     line, found = max(several, key=lambda one: one[1].of(PLAIN).auroc.value)
     setups = dict.fromkeys(setup for setup, _ in _there(line, found))
     worst = [line.strongest(setup, shift) for setup in setups for shift in _worst([(line, found)], setup)]
-    strips = [_strip(line.tests[0], Scores(line.tests[0]), key) for key in worst]
+    strips = [_strip(line.subject.detector, line.tests[0], key) for key in worst]
     where = f" on {line.subject.network}" if line.subject.network else ""
     caption = (
         f"Shifted inliers with the highest scores of {line.subject.detector}{where}, the best detector on "
@@ -159,9 +159,10 @@ def false_alarms(lines: Lines) -> list[Gallery]:
     )
 
 
-def _strip(test: Test, scores: Scores, key: Key) -> Strip:
-    row = test.copies[key]
+def _strip(detector: str, test: Test, key: Key) -> Strip:
+    row, scores = test.copies[key], Scores(test)
     kept, values = test.results.store.arrays(row.cell, "examples.safetensors"), test.results.scores(row)
     beyond = [(scores.outliers < values[position]).mean() for position in kept["highest"][:SHOWN]]
     title = f"{key.shift} {key.severity}".strip()
-    return Strip(title, kept["highest_images"][:SHOWN], [f"beyond {fraction:.0%}" for fraction in beyond])
+    words = [f"beyond {fraction:.0%}" for fraction in beyond]
+    return Strip(title, kept["highest_images"][:SHOWN], words, detector, key.shift)

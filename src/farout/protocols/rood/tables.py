@@ -13,7 +13,8 @@ from farout.protocols.rood.figures import bars, false_alarms, scatters
 from farout.protocols.rood.measures import MISSING, Measure, Measured, measured
 from farout.protocols.rood.results import PLAIN, UNSHIFTED, Key, Line, Test, read
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
-from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, Summary, Table, columns_of
+from farout.protocols.shared.stresses import stress
+from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, Stress, Summary, Table, columns_of
 from farout.report.content import Line as TableLine
 from farout.study.results import Results
 
@@ -36,7 +37,19 @@ def summarize(results: Results, protocol: str) -> Summary:
         return Summary(TITLE)
     tables = [_overview(lines), *_by_class(lines), *_by_shift(lines)]
     figures: list[Shown] = [*bars(lines), *scatters(lines), *false_alarms(lines)]
-    return Summary(TITLE, tables, figures)
+    return Summary(TITLE, tables, figures, _stresses(lines))
+
+
+def _stresses(lines: Lines) -> list[Stress]:
+    """Return the unshifted inliers as the clean condition, and every setup as a stress."""
+    table = [_line(line, found) for line, found in lines]
+    setups = dict.fromkeys(name for line, _ in lines for name in line.setups)
+    about = "of outliers against inliers together with their shifted copies, setup"
+    found = stress("clean", "of outliers against unshifted inliers", table, U, clean=True)
+    for name in setups:
+        title = {"A": "augmented inliers (A)", "C": "corrupted inliers (C)"}.get(name, name)
+        found += stress(title, f"{about} {name}", table, _auroc(name))
+    return found
 
 
 def _overview(lines: Lines) -> Table:

@@ -124,14 +124,14 @@ def failures(results: Results, frame: pd.DataFrame, found: Sequence[Pair]) -> Ga
         below = [(inliers < outliers[position]).mean() for position in missed["lowest"][:SHOWN]]
         title = f"outliers of {pair.outliers} with the lowest scores of {_title(pair, several)}"
         words = [f"rank {fraction:.1%}" for fraction in below]
-        strips.append(Strip(title, missed["lowest_images"][:SHOWN], words))
+        strips.append(Strip(title, missed["lowest_images"][:SHOWN], words, pair.detector, pair.outliers))
     means = frame.groupby(["network", "detector"], sort=False)["auroc"].transform("mean")
     pair = found[largest(means.to_numpy())]
     alarms = results.store.arrays(pair.inlier_row.cell, "examples.safetensors")
     index = results.index(pair.inlier_row)
     words = [f"image {index[position]}" for position in alarms["highest"][:SHOWN]]
     title = f"inliers with the highest scores of {_title(pair, several)}"
-    strips.append(Strip(title, alarms["highest_images"][:SHOWN], words))
+    strips.append(Strip(title, alarms["highest_images"][:SHOWN], words, pair.detector, "inliers"))
     caption = (
         f"Images that the best detector (highest AUROC) misjudges most, at most {SHOWN} of each kind: outliers that "
         "look normal to it, and inliers that look outlying. rank: the fraction of inliers that score below the "

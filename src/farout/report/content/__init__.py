@@ -23,6 +23,7 @@ from farout.report.content.figures import (
     Strip,
     Surface,
 )
+from farout.report.content.stresses import CHANCE, Condition, Mean, Measured, Overview, Stress, Subject, overview
 from farout.report.content.table import (
     BEST,
     COUNT,
@@ -43,6 +44,7 @@ from farout.report.content.table import (
 
 __all__ = [
     "BEST",
+    "CHANCE",
     "COUNT",
     "EXTRA",
     "INTERVAL",
@@ -52,6 +54,7 @@ __all__ = [
     "Bars",
     "Calibrations",
     "Column",
+    "Condition",
     "Curve",
     "Curves",
     "Densities",
@@ -65,16 +68,22 @@ __all__ = [
     "Landscapes",
     "Line",
     "Lines",
+    "Mean",
+    "Measured",
+    "Overview",
     "Radar",
     "Scatter",
     "Scores",
     "Sheet",
     "Shown",
+    "Stress",
     "Strip",
+    "Subject",
     "Summary",
     "Surface",
     "Table",
     "cells",
     "columns_of",
     "frame_of",
+    "overview",
 ]

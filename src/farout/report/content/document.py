@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from farout.report.content.figures import Shown
+from farout.report.content.stresses import Overview, Stress, overview
 from farout.report.content.table import Table
 
 
@@ -16,6 +18,13 @@ class Summary:
     title: str
     tables: Sequence[Table] = field(default_factory=list)
     figures: Sequence[Shown] = field(default_factory=list)
+    stresses: Sequence[Stress] = ()
+    """AUROC of the detectors in every condition that the protocol tests."""
+
+    @property
+    def short_title(self) -> str:
+        """Title up to the colon, for navigation."""
+        return self.title.partition(":")[0]
 
 
 @dataclass(frozen=True)
@@ -49,11 +58,20 @@ class Document:
     """Table of the number of images used for training and fitting; empty if there is none."""
     fit_sizes: Sequence[str] = ()
     """The same numbers as lines of text."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Facts about the run, such as the version of torch and the time that it took, by name."""
     spec: object = None
     """Study, as read from its file."""
 
     @property
     def tables(self) -> list[Table]:
-        """Tables of the protocols and, if they have any, the table of fit sizes."""
+        """Tables of the protocols and, if they have any, the overview and the table of fit sizes."""
         found = [table for summary in self.summaries.values() for table in summary.tables]
-        return [*found, *self.fitted] if found else []
+        first = [self.overview.table] if self.overview.conditions else []
+        return [*first, *found, *self.fitted] if found else []
+
+    @cached_property
+    def overview(self) -> Overview:
+        """All detectors under all stresses."""
+        stresses = {name: summary.stresses for name, summary in self.summaries.items()}
+        return overview(stresses, {name: summary.short_title for name, summary in self.summaries.items()})

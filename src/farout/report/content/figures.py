@@ -57,6 +57,10 @@ class Strip:
     title: str
     images: NDArray[np.uint8]  # [n, H, W, 1 or 3]
     words: list[str]
+    detector: str = ""
+    """Detector that misjudges the images; empty if they belong to none."""
+    stress: str = ""
+    """Stress that the images were found under; empty if there is none."""
 
 
 @dataclass(frozen=True)
