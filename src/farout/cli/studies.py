@@ -1,4 +1,4 @@
-"""Verbs `plan`, `run`, `report` and `demo`."""
+"""Verbs `plan`, `run`, `report`, `compare` and `demo`."""
 
 from __future__ import annotations
 
@@ -109,6 +109,23 @@ def report(
     typer.echo(f"wrote {path}")
     if open_:
         typer.launch(str(path))
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
+    second: Annotated[Path, typer.Argument(help="Output folder of another run.")],
+) -> None:
+    """Compare the detectors of two runs: a sentence per detector and stress, with the interval of the difference.
+
+    Detectors with the same label are compared; if the runs share no label, every detector of one with those of the
+    other.
+
+    Example: farout compare runs/before runs/after
+    """
+    from farout.protocols.compare import compare as compared
+    from farout.study.results import Results
+
+    typer.echo(repr(compared(Results(first), Results(second))))
 
 
 def demo(
