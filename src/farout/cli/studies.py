@@ -86,6 +86,9 @@ def run(
 def report(
     folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
+    export: Annotated[
+        str | None, typer.Option(help="Also write tables and figures beside it: parquet,png,svg,pdf or some of them.")
+    ] = None,
     open_: Open = False,
     plugin: Plugins = None,
     quiet: Quiet = False,
@@ -107,6 +110,11 @@ def report(
     for why in results.damaged:
         typer.echo(f"left out: {why}")
     typer.echo(f"wrote {path}")
+    if export:
+        from farout.report.export import export as write_exports
+
+        files = write_exports(content, path.parent, export.split(","))
+        typer.echo(f"wrote {len(files)} tables and figures to {path.parent}")
     if open_:
         typer.launch(str(path))
 
