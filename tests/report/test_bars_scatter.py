@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from farout.report.content import Bars, Scatter
 from farout.report.figures import bars, scatter
 from farout.report.figures.style import DISTINCT, style, svg
-from farout.report.html import PARTS
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -273,12 +272,3 @@ def test_color_blind_people_can_tell_the_groups_apart(matrix: list[list[float]])
     """Machado et al. 2009, full severity; a difference of 2.3 is just noticeable, small areas need some times that."""
     colors = [seen(color, matrix) for color in DISTINCT]
     assert min(np.linalg.norm(a - b) for a, b in combinations(colors, 2)) > 5 * 2.3
-
-
-def test_the_report_draws_both() -> None:
-    pairs = {"knn": {"fog": np.full((1, 2), 0.5)}}
-    shown = Bars("b", "t", "c", {"knn": frame(ROWS)}, "AUROC"), Scatter("s", "t", "c", pairs, ("x", "y"))
-    sources = [str(PARTS[type(figure)](figure)["svg"]) for figure in shown]
-    assert [len(titles(source)) for source in sources] == [len(ROWS), 2]
-    nothing = Bars("b", "t", "c", {}, "AUROC"), Scatter("s", "t", "c", {}, ("x", "y"))
-    assert [PARTS[type(figure)](figure)["svg"] for figure in nothing] == ["", ""]

@@ -77,7 +77,7 @@ def test_no_label_is_forbidden_because_a_table_uses_that_word(tmp_path) -> None:
         assert mean == pytest.approx(np.mean(found), abs=1e-12)
     assert all(f" {detector} " in text(run) for detector in detectors)
     assert "auroc\\_low (outlier set)" in latex(overview)
-    assert '<th title="higher is better">mean (outlier set)</th>' in render(run)
+    assert 'title="higher is better"><button type="button">mean (outlier set)</button></th>' in render(run)
 
 
 def test_an_outlier_set_called_inliers_has_a_curve_of_its_own(tmp_path) -> None:

@@ -87,11 +87,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_report_is_the_same_without_the_plugin(folder: Path) -> None:
-    farout(folder, "report", "run", "--out", "with.html", "--plugin", "mine.py")
+    farout(folder, "report", "run", "--out", "with/report.html", "--plugin", "mine.py")
     (folder / "mine.py").rename(folder / "elsewhere.txt")
-    assert farout(folder, "report", "run", "--out", "without.html") == "wrote without.html\n"
-    page = (folder / "without.html").read_text(encoding="utf-8")
-    assert page == (folder / "with.html").read_text(encoding="utf-8")
+    assert farout(folder, "report", "run", "--out", "without/report.html") == "wrote without/report.html\n"
+    page = (folder / "without" / "report.html").read_text(encoding="utf-8")
+    assert page == (folder / "with" / "report.html").read_text(encoding="utf-8")
     for name in ("dimmer", "mine", "night", "dark", "weak"):
         assert name in page
     tables = sorted(path.name for path in (folder / "with_tables").iterdir())

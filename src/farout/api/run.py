@@ -15,6 +15,7 @@ import pandas as pd
 from farout.plugins import load_plugin
 from farout.progress import Listener
 from farout.protocols import cuts, plan
+from farout.protocols.compare import Compared, compare
 from farout.protocols.document import document
 from farout.registry import unknown
 from farout.report.content import Document
@@ -68,6 +69,13 @@ class Result:
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file with its tables beside it, and return the path of the file."""
         return write_report(self.document, Path(path))
+
+    def compare(self, other: Result | str | Path) -> Compared:
+        """Compare the detectors with those of another run, given as its result or its folder.
+
+        Shows a sentence per detector and stress; `.table()` has the differences of AUROC with their intervals.
+        """
+        return compare(self.results, other.results if isinstance(other, Result) else Results(other))
 
     def __repr__(self) -> str:
         return text(self.document)

@@ -43,8 +43,8 @@ def _options(
 app.command("list")(listing.list_)
 app.command("import")(trained.import_)
 for verb in (
-    listing.check, studies.plan, studies.run, studies.report, sets.render, sets.corrupt, attacks.attack,
-    generated.generate, trained.train, studies.demo,
+    listing.check, studies.plan, studies.run, studies.report, studies.compare, sets.render, sets.corrupt,
+    attacks.attack, generated.generate, trained.train, studies.demo,
 ):  # fmt: skip
     app.command()(verb)
 

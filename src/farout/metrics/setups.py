@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from math import ceil, sqrt
+from math import ceil, hypot, sqrt
 from operator import add
 
 import numpy as np
@@ -144,6 +144,20 @@ def copied_auroc(inliers: ArrayLike, outliers: ArrayLike, places: ArrayLike) -> 
 def generalizability(inliers: ArrayLike, outliers: ArrayLike, shifted: Iterable[ArrayLike]) -> Interval:
     """Return the GS of ROOD (eq. 2) in points with its interval: AUROC with shifted inliers minus AUROC without."""
     return points(setup_auroc(inliers, outliers, shifted) - setup_auroc(inliers, outliers))
+
+
+def independent_difference(a: Estimate, b: Estimate, level: float = 0.95) -> Interval:
+    """Return the difference of two AUROCs of different images, a minus b, with its interval.
+
+    The variances add up. If one of them is 0, as for fully separated scores, the bounds of both are combined, which is
+    at least as wide.
+    """
+    d, tail = a.value - b.value, (1 - as_fraction(level, "level")) / 2
+    if a.error > 0 and b.error > 0:
+        found = normal_comparison(d, hypot(a.error, b.error), tail)
+        return Interval(d, found.low, found.high)
+    x, y = a.share(level), b.share(level)
+    return Interval(d, x.low - y.high, x.high - y.low)
 
 
 def points(difference: Estimate) -> Interval:

@@ -21,10 +21,11 @@ EXTRA_DATA = Column("extra_data", LABEL)
 def document(results: Results) -> Document:
     """Return the content of the report on the results stored so far."""
     counts = results.counts()
+    summaries = {spec.name: _summary(spec, results) for spec in _tracked(results.protocols)}
+    results.intervals.save()
     return Document(
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
-        summaries={spec.name: _summary(spec, results) for spec in _tracked(results.protocols)},
-        failures=[_failure(one) for one in results.failures().values()],
+        summaries=summaries, failures=[_failure(one) for one in results.failures().values()],
         cuts=results.cuts, notes=results.notes, spec=results.spec,
         fitted=_fitted(results), fit_sizes=fit_text(results.fitted),
     )  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import re
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +25,8 @@ Signature = tuple[int, int, int]
 """Size, modification time and inode of a file: as long as they are unchanged, its checksum is too."""
 _checksums: dict[Path, tuple[Signature, str]] = {}
 """Cache of the checksums of files that this process has read."""
+_records: dict[Path, tuple[Signature, dict[str, Any]]] = {}
+"""Cache of the records that this process has verified."""
 
 
 class Damaged(OSError):
@@ -69,10 +73,19 @@ def verify_record(folder: Path, root: Path) -> dict[str, Any]:
         if folder.is_dir():
             raise Damaged(folder / RECORD, "it is missing")
         raise FileNotFoundError(f"there is no result in {folder}")
-    record = _read_record(folder / RECORD)
+    record = _cached_record(folder / RECORD)
     for name, expected in record["files"].items():
         _verify_file(folder / name, expected)
-    return record
+    return dict(record)
+
+
+def _cached_record(path: Path) -> dict[str, Any]:
+    """Return a record, verified once until its file changes."""
+    signature = _signature(path)
+    cached = _records.get(path)
+    if cached is None or cached[0] != signature:
+        cached = _records[path] = signature, _read_record(path)
+    return cached[1]
 
 
 def _read_record(path: Path) -> dict[str, Any]:
@@ -89,22 +102,29 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def _verify_file(path: Path, expected: Mapping[str, Any]) -> None:
-    if not has_file(path):
-        raise Damaged(path, "it is missing")
-    if (size := path.stat().st_size) != expected["bytes"]:
-        raise Damaged(path, f"it has {size:,} bytes, expected {expected['bytes']}")
-    if checksum(path) != expected["sha256"]:
+    try:
+        signature = _signature(path)
+    except FileNotFoundError:
+        raise Damaged(path, "it is missing") from None
+    if signature[0] != expected["bytes"]:
+        raise Damaged(path, f"it has {signature[0]:,} bytes, expected {expected['bytes']}")
+    if _checksum(path, signature) != expected["sha256"]:
         raise Damaged(path, "its checksum does not match")
 
 
-def checksum(path: Path) -> str:
+def _checksum(path: Path, signature: Signature) -> str:
     """Return the sha256 of a file, cached until the file changes."""
-    status = path.stat()
-    signature = status.st_size, status.st_mtime_ns, status.st_ino
     cached = _checksums.get(path)
     if cached is None or cached[0] != signature:
         cached = _checksums[path] = signature, sha256(path)
     return cached[1]
+
+
+def _signature(path: Path) -> Signature:
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
+        has_file(path)  # raises an error that says what it is
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
+from farout.study.interval_cache import IntervalCache
 from farout.study.records import Damaged, is_plain, read_verified_json, write_verified_json
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
@@ -136,6 +137,7 @@ class Results:
         """Fit sizes of networks and detectors, see fit_sizes.py."""
         self.extra_data = plan.extra_data
         """By label of a detector, the outlier sets that it learned from."""
+        self.intervals = IntervalCache(self.store.root)
 
     @cached_property
     def damaged(self) -> list[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,7 @@ from farout.study.records import (
     write_sealed,
     write_verified_json,
 )
+from farout.study.table_cache import TABLES
 
 Arrays = Mapping[str, NDArray[Any]]
 SCORES = "scores.parquet"
@@ -152,9 +152,14 @@ class Store:
 
     def file(self, cell: str, name: str) -> Path:
         """Return the path of a verified file of a record. Raise FileNotFoundError if the record has no such file."""
-        if name not in self.facts(cell)["files"]:
+        return self._verified(cell, name)[0]
+
+    def _verified(self, cell: str, name: str) -> tuple[Path, str]:
+        """Return the path and the checksum of a verified file of a record."""
+        files = self.facts(cell)["files"]
+        if name not in files:
             raise FileNotFoundError(f"the result in {self.path(cell)} has no {name}")
-        return self.path(cell) / name
+        return self.path(cell) / name, files[name]["sha256"]
 
     def scores(self, cell: str) -> NDArray[np.float64]:
         """Return the per-image scores of a record."""
@@ -162,21 +167,21 @@ class Store:
 
     def columns(self, cell: str) -> list[str]:
         """Return the names of the per-image columns of a record."""
-        names: list[str] = self._table(cell, pq.read_schema).names
+        names: list[str] = self._table(cell).column_names
         return names
 
     def column(self, cell: str, name: str) -> NDArray[Any]:
         """Return one per-image column of a record."""
-        table = self._table(cell, partial(pq.read_table, columns=[name]))
+        table = self._table(cell)
         if name not in table.column_names:
             raise Damaged(self.path(cell) / SCORES, f"it has no column {name!r}")
         column: NDArray[Any] = table.column(name).to_numpy()
         return column
 
-    def _table(self, cell: str, read: Callable[[Path], Any]) -> Any:
-        path = self.file(cell, SCORES)
+    def _table(self, cell: str) -> pa.Table:
+        path, checksum = self._verified(cell, SCORES)
         try:
-            return read(path)
+            return TABLES.read(path, checksum)
         except (pa.ArrowException, OSError) as error:
             raise Damaged(path, str(error)) from error
 

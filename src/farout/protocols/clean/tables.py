@@ -24,6 +24,7 @@ from farout.protocols.shared.columns import (
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, span
 from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.threads import in_threads
 from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of
 from farout.study.results import Results
 
@@ -49,7 +50,7 @@ def summarize(results: Results, protocol: str) -> Summary:
     if not found:
         return Summary("Clean evaluation")
     scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
-    lines = [_line(pair, *both) for pair, both in zip(found, scores, strict=True)]
+    lines = in_threads(lambda one: _line(results, one[0], *one[1]), zip(found, scores, strict=True))
     frame = frame_of(lines)
     p_values, marks = versus_best(frame, scores)
     details = _details([{**line, P_VS_BEST: p} for line, p in zip(lines, p_values, strict=True)], marks)
@@ -61,11 +62,11 @@ def summarize(results: Results, protocol: str) -> Summary:
     )
 
 
-def _line(pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
+def _line(results: Results, pair: Pair, inliers: Array, outliers: Array) -> dict[Column, Any]:
     """Return the measures of one detector on one outlier set, each with its interval."""
     line: dict[Column, Any] = {NETWORK: pair.network, SEED: pair.seed, DETECTOR: pair.detector}
     line |= {OUTLIERS: pair.outliers, N_INLIERS: len(inliers), N_OUTLIERS: len(outliers)}
-    bootstrapped = metrics.bootstrap_intervals(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
+    bootstrapped = results.intervals.bootstrap(BOOTSTRAPPED, inliers, outliers, resamples=RESAMPLES)
     return {**line, AUROC: metrics.auroc_interval(inliers, outliers), **bootstrapped}
 
 

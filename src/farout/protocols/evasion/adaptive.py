@@ -13,6 +13,7 @@ from farout.protocols.evasion.measures import RESAMPLES, Line, detection_measure
 from farout.protocols.evasion.results import EvasionResults, Test
 from farout.protocols.shared.columns import ATTACK, AUROC, FPR_AT_95_ID_RECALL, IMAGES, OUTLIERS
 from farout.protocols.shared.pairs import Array
+from farout.protocols.shared.threads import in_threads
 from farout.report.content import INTERVAL, LABEL, Column
 
 BEFORE_BY = Column("before_by", LABEL)
@@ -35,7 +36,8 @@ OWN = (
 
 def own_lines(found: EvasionResults) -> list[Line]:
     """Return a line per detector and attack on it."""
-    return [line for test in found.tests("own_attacked") for line in _lines(found, test)]
+    parts = in_threads(lambda test: list(_lines(found, test)), found.tests("own_attacked"))
+    return [line for part in parts for line in part]
 
 
 def _lines(found: EvasionResults, test: Test) -> Iterator[Line]:
@@ -52,9 +54,8 @@ def _disguised(test: Test, before: Array) -> Line:
     line: Line = {BEFORE: metrics.auroc_interval(test.inliers, before)}
     line |= {AUROC: metrics.auroc_interval(test.inliers, test.outliers)}
     for column, outliers in ((ACCEPTED_BEFORE, before), (ACCEPTED, test.outliers)):
-        line[column] = metrics.bootstrap_interval(
-            metrics.fpr_at_95_id_recall, test.inliers, outliers, resamples=RESAMPLES
-        )
+        measure = {column: metrics.fpr_at_95_id_recall}
+        line |= test.results.intervals.bootstrap(measure, test.inliers, outliers, resamples=RESAMPLES)
     return line
 
 

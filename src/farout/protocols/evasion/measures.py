@@ -34,5 +34,6 @@ def detection_measures(test: Test, selected: NDArray[np.bool_]) -> Line:
     """Return AUROC and FPR of the selected attacked images; an image and its attacked copy are one cluster."""
     outliers, originals = test.outliers[selected], test.originals[selected]
     auroc = copied_auroc(test.inliers, outliers, originals).share()
-    others = metrics.bootstrap_intervals(BOOTSTRAPPED, test.inliers, outliers, copied=originals, resamples=RESAMPLES)
+    cache = test.results.intervals
+    others = cache.bootstrap(BOOTSTRAPPED, test.inliers, outliers, copied=originals, resamples=RESAMPLES)
     return {AUROC: auroc, **others}

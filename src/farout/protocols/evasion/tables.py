@@ -27,6 +27,7 @@ from farout.protocols.shared.columns import (
     SubjectKey,
 )
 from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.threads import in_threads
 from farout.report.content import INTERVAL, VALUE, Column, Shown, Stress, Summary, Table
 from farout.study.results import Results, Row
 
@@ -43,7 +44,8 @@ SHIFTS = (Column("l2", INTERVAL), Column("ssim", INTERVAL))
 def summarize(results: Results, protocol: str) -> Summary:
     """Return tables and figures of the results stored so far."""
     found = EvasionResults(results, protocol)
-    detection = [line for test in found.tests() if not test.outlier_set for line in _detection(found, test)]
+    tests = [test for test in found.tests() if not test.outlier_set]
+    detection = [line for part in in_threads(lambda test: list(_detection(found, test)), tests) for line in part]
     own = own_lines(found)
     disguised = [line for line in own if line[OUTLIERS]]
     attacks = [*found.rows("attack"), *(row for row in found.rows("own_attack") if not row.tags["outliers"])]

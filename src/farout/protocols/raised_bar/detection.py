@@ -15,6 +15,7 @@ from farout.protocols.raised_bar.results import UNDERTRAINED, BarResults
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.pairs import OWN, Pair, pairs, span
 from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.threads import in_threads
 from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Column, Line, Stress, Table, frame_of
 
 RESAMPLES = 1000
@@ -46,7 +47,7 @@ def detection_lines(bar: BarResults) -> list[Line]:
     near = {label: place for place, label in enumerate(bar.labels(NEAR))}
     kinds = dict.fromkeys(bar.labels(PLAIN), PLAIN) | dict.fromkeys(near, GENERATED)
     found = sorted(pairs(bar.results, bar.protocol), key=lambda pair: near.get(pair.outliers, len(near)))
-    return [_line(bar, pair, kinds.get(pair.outliers, CONVENTIONAL)) for pair in found]
+    return in_threads(lambda pair: _line(bar, pair, kinds.get(pair.outliers, CONVENTIONAL)), found)
 
 
 def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
@@ -60,7 +61,7 @@ def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
         N_INLIERS: len(inliers),
         N_OUTLIERS: len(outliers),
         AUROC: metrics.auroc_interval(inliers, outliers),
-        **metrics.bootstrap_intervals(AREAS, inliers, outliers, resamples=RESAMPLES),
+        **bar.results.intervals.bootstrap(AREAS, inliers, outliers, resamples=RESAMPLES),
     }
 
 

@@ -20,6 +20,7 @@ from farout.study.results import Row
 EXPOSED_TO = Column("exposed_to", LABEL)
 ACCURACY = Column("test_accuracy", INTERVAL, better="higher")
 AUPR_OUT = Column("aupr_out", INTERVAL, better="higher")
+AREA = {AUPR_OUT: partial(metrics.aupr, positive="outlier")}
 GAIN = Column("gain", INTERVAL, better="higher")
 P_VALUE = Column("p_value", VALUE, powers=True)
 GROUP = (NETWORK, EXPOSED_TO, DETECTOR, OUTLIERS)
@@ -89,8 +90,7 @@ def _line(bar: BarResults, key: Key, name: str, inliers: dict[Key, Row], scored:
     ours = bar.results.scores(inliers[key]), bar.results.scores(scored[key, name])
     line: dict[Column, Any] = {NETWORK: network, SEED: seed, EXPOSED_TO: bar.title(exposure), **_accuracy(bar, key)}
     line |= {DETECTOR: detector, OUTLIERS: bar.title(name), N_INLIERS: len(ours[0]), N_OUTLIERS: len(ours[1])}
-    area = partial(metrics.aupr, positive="outlier")
-    line |= {AUROC: metrics.auroc_interval(*ours), AUPR_OUT: metrics.bootstrap_interval(area, *ours)}
+    line |= {AUROC: metrics.auroc_interval(*ours), **bar.results.intervals.bootstrap(AREA, *ours)}
     plain = (network, seed, NONE, detector)
     if exposure != NONE and plain in inliers and (plain, name) in scored:
         theirs = bar.results.scores(inliers[plain]), bar.results.scores(scored[plain, name])

@@ -121,3 +121,9 @@ def _sum(counts: list[Counts | None]) -> Counts | None:
 
 def _with(plain: Counts, copies: Counts, unshifted: Estimate) -> _Estimates:
     return _Estimates((plain + copies).auroc(), unshifted, copies.flagged())
+
+
+def auroc_estimates(line: Line, test: Test) -> Iterator[tuple[Key, Estimate]]:
+    """Yield the AUROC of one test in every setup, shift and severity, with the influence of every image."""
+    for key, estimates in _estimates(line, test, Scores(test)):
+        yield key, estimates.auroc
