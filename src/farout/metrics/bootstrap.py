@@ -178,7 +178,10 @@ class _Paired(NamedTuple):
     ) -> tuple[IntArray, IntArray]:
         m = len(self.copied)
         times = rng.multinomial(m, np.full(m, 1 / m), size)
-        of_pairs, of_copies = (_counts_by_bin(times, numbers, bins) for numbers in (x[self.copied], y))
+        of_pairs, of_copies = (
+            np.stack([np.bincount(bin_numbers, row, bins) for row in times]).astype(np.int64)
+            for bin_numbers in (x[self.copied], y)
+        )
         return of_pairs + _multinomial(x[self.rest], bins, size, other), of_copies
 
     def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -195,15 +198,6 @@ def _multinomial(indices: IntArray, bins: int, size: int, rng: np.random.Generat
     if not len(indices):
         return np.zeros((size, bins), np.int64)
     return rng.multinomial(len(indices), np.bincount(indices, minlength=bins) / len(indices), size)
-
-
-def _counts_by_bin(times: IntArray, numbers: IntArray, bins: int) -> IntArray:
-    """Return counts [R, bins] of scores that were drawn so many times [R, m]; numbers: the bin of every score."""
-    order = np.argsort(numbers, kind="stable")
-    occupied, starts = np.unique(numbers[order], return_index=True)
-    counts = np.zeros((len(times), bins), np.int64)
-    counts[:, occupied] = np.add.reduceat(times[:, order], starts, axis=1)
-    return counts
 
 
 def _check_copied(copied: ArrayLike, n: int, m: int) -> IntArray:
