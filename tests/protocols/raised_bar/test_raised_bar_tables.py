@@ -85,7 +85,7 @@ def test_networks_in_the_same_order_agree(tmp_path: Path) -> None:
     assert line["p_value"] == pytest.approx(2 / 24)
 
 
-def test_plain_samples_enter_no_rank(tmp_path: Path) -> None:
+def test_plain_samples_enter_no_rank_and_no_verdict(tmp_path: Path) -> None:
     run = Written(tmp_path).generated("near_ood", "near").generated("gan", "plain generator")
     quality(run, "near_ood", own=3.0)
     for network, near, far in (("a", 0.3, 0.7), ("b", 0.4, 0.8), ("c", 0.6, 0.9)):
@@ -96,11 +96,12 @@ def test_plain_samples_enter_no_rank(tmp_path: Path) -> None:
     kinds = dict(zip(found["details"]["outliers"], found["details"]["kind"], strict=True))
     assert kinds == {"near_ood": "generated", "gan": "plain generator", "svhn": "conventional"}
     assert found["sets"]["set"].tolist() == ["near_ood"]
+    assert [stress.name for stress in summary(run).stresses] == ["clean", "generated: near_ood"]
     caption = next(table.caption for table in summary(run).tables if table.name == "raised_bar_auroc")
     assert "alone: near_ood; plain samples of a generator: gan; the others are conventional" in caption
 
 
-def test_undertrained_sets_are_labeled_and_enter_no_rank(tmp_path: Path) -> None:
+def test_undertrained_sets_are_labeled_and_enter_no_rank_and_no_verdict(tmp_path: Path) -> None:
     run = Written(tmp_path).generated("near_ood", "near")
     quality(run, "near_ood", own=7.2)  # 51.84 of 100: more than half of the noise's FID
     for network, near, far in (("a", 0.3, 0.7), ("b", 0.4, 0.8), ("c", 0.6, 0.9)):
@@ -109,6 +110,7 @@ def test_undertrained_sets_are_labeled_and_enter_no_rank(tmp_path: Path) -> None
     assert "ranks" not in found
     assert "near_ood, undertrained" in found["auroc"]
     assert found["sets"].iloc[0]["quality"] == "undertrained"
+    assert [stress.name for stress in summary(run).stresses] == ["clean"]
 
 
 @pytest.mark.parametrize(("own", "expected"), [(7.0, "trained"), (7.1, "undertrained")])

@@ -66,9 +66,13 @@ def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
 
 
 def stresses(lines: Sequence[Line]) -> list[Stress]:
-    """Return conventional outliers as the clean condition, and every generated set as a stress."""
+    """Return conventional outliers as the clean condition, and every Near-OoD set as a stress.
+
+    Undertrained sets and plain samples of a generator enter no verdict.
+    """
     about = "of images between the classes, made by a generator, against inliers"
-    generated = dict.fromkeys(line[OUTLIERS] for line in lines if line[KIND] != CONVENTIONAL)
+    names = dict.fromkeys(line[OUTLIERS] for line in lines if line[KIND] == GENERATED)
+    generated = [name for name in names if not name.endswith(UNDERTRAINED)]
     conventional = [line for line in lines if line[KIND] == CONVENTIONAL]
     found = stress("clean", "of conventional outliers against inliers", conventional, clean=True)
     for name in generated:
