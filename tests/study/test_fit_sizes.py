@@ -92,7 +92,7 @@ def test_text_page_and_table_tell_them(tmp_path: Path) -> None:
     assert "of_outlier" not in table.frame  # no detector learns from outliers here
     page = render(document(results))
     assert "Number of images used for training and fitting" in page
-    assert "Left out: 90 of 150 training images: detectors are fitted on the other 60." in page
+    assert "<li>90 of 150 training images: detectors are fitted on the other 60</li>" in page
 
 
 def test_all_images_are_called_all() -> None:
