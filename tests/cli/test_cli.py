@@ -393,7 +393,8 @@ def test_plan_run_again_and_report(command: Any, study: Path) -> None:
     assert (report.code, report.out) == (0, "wrote runs/small/report.html\n")
     assert "noise" in Path("runs/small/report.html").read_text(encoding="utf-8")
     assert command("report", "runs/small", "--out", "else/page.html").out == "wrote else/page.html\n"
-    assert Path("else/page.html").read_bytes() == Path("runs/small/report.html").read_bytes()
+    page = Path("else/page.html").read_text(encoding="utf-8").replace('href="page_tables/', 'href="tables/')
+    assert page == Path("runs/small/report.html").read_text(encoding="utf-8")
     assert Path("else/page_tables/clean.csv").is_file()
 
 
