@@ -21,10 +21,9 @@ OTHERS = ("bias", "running_mean", "running_var", "num_batches_tracked")
 
 
 @dataclass(kw_only=True, eq=False)
-class ClassifierDetector(TrainedDetector):
-    """Classifier that learns from inliers and outliers; the score is that of `msp`, 1 − max p."""
+class NetworkDetector(TrainedDetector):
+    """Base of detectors whose only module is a classifier, "network"."""
 
-    outliers: ClassVar[Outliers] = "required"
     labeled: ClassVar[bool] = True
 
     @property
@@ -33,6 +32,13 @@ class ClassifierDetector(TrainedDetector):
         network = self.modules["network"]
         assert isinstance(network, Network)
         return network
+
+
+@dataclass(kw_only=True, eq=False)
+class ClassifierDetector(NetworkDetector):
+    """Classifier that learns from inliers and outliers; the score is that of `msp`, 1 − max p."""
+
+    outliers: ClassVar[Outliers] = "required"
 
     @property
     def batch(self) -> int:

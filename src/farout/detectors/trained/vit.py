@@ -17,7 +17,8 @@ from farout.detectors.panel.sweeps import compute_activations
 from farout.detectors.posthoc.mds import MDS
 from farout.detectors.posthoc.msp import MSP
 from farout.detectors.posthoc.rmds import RMDS
-from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
+from farout.detectors.trained.classifier import NetworkDetector
+from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainingSets
 from farout.identity import bytes_of, digest_arrays
 from farout.networks.network import Network
 from farout.networks.transformer import VisionTransformer
@@ -31,7 +32,7 @@ SCORES: Mapping[str, type[PostHoc]] = {"mds": MDS, "rmds": RMDS, "msp": MSP}
 
 @register
 @dataclass(kw_only=True, eq=False)
-class ViT(TrainedDetector):
+class ViT(NetworkDetector):
     """Mahalanobis distance of the class token, or confidence, of a vision transformer fine-tuned on the inliers.
 
     The score is that of `mds`, `rmds` or `msp` on the transformer; the features are the class token after the last
@@ -40,7 +41,6 @@ class ViT(TrainedDetector):
     """
 
     name = "vit"
-    labeled = True
     files = ("weights", "start")
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"side": 32, "patch": 4, "width": 64, "depth": 4},
@@ -99,13 +99,6 @@ class ViT(TrainedDetector):
         if self.start is not None:
             load_weights(self.network, self.start, fine_tune=True)
         return Classifier(self.network, sets.val)
-
-    @property
-    def network(self) -> Network:
-        """Trained classifier."""
-        network = self.modules["network"]
-        assert isinstance(network, Network)
-        return network
 
     @property
     def _measures(self) -> bool:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from farout.core import ImageSet
 from farout.detectors.catalog import register
-from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainedDetector, TrainingSets
+from farout.detectors.trained.classifier import NetworkDetector
+from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainingSets
 from farout.detectors.trained.sngp.bounded import bounded
 from farout.detectors.trained.sngp.process import ProcessNetwork, dempster_shafer, laplace_covariance, mean_field
 from farout.networks.network import Network
@@ -26,7 +27,7 @@ COVARIANCE = "covariance"
 
 @register
 @dataclass(kw_only=True, eq=False)
-class SNGP(TrainedDetector):
+class SNGP(NetworkDetector):
     """Dempster–Shafer uncertainty of a network with bounded layers and a Gaussian process as its last layer.
 
     The covariance is computed from all training images once the training has ended, without augmentation; DUE's code
@@ -34,7 +35,6 @@ class SNGP(TrainedDetector):
     """
 
     name = "sngp"
-    labeled = True
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"depth": 16, "factor": 2, "random_features": 256, "dropout": 0.0},
         "full": {"depth": 28, "factor": 10, "random_features": 1024, "dropout": 0.3},
@@ -73,13 +73,6 @@ class SNGP(TrainedDetector):
 
     def task(self, sets: TrainingSets) -> Task:
         return Classifier(self.network, sets.val)
-
-    @property
-    def network(self) -> Network:
-        """Trained classifier."""
-        network = self.modules["network"]
-        assert isinstance(network, Network)
-        return network
 
     @torch.no_grad()
     def measure(self, train: ImageSet, *, seed: int) -> dict[str, Tensor]:
