@@ -1,6 +1,8 @@
 """Settings for all tests."""
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +13,13 @@ import torch
 from farout import plugins
 from farout.registry import KINDS, registry_of
 
+CACHE = tempfile.TemporaryDirectory()
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pytest_configure() -> None:
     torch.set_num_threads(1)  # tests run side by side; two threads each would crawl
+    os.environ.setdefault("FAROUT_DATA", CACHE.name)  # surveys and memos of tests do not belong in the user's cache
 
 
 @pytest.fixture(autouse=True, scope="module")

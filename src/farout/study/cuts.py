@@ -8,8 +8,10 @@ import numpy as np
 import torch
 
 from farout.core import Activations, PostHoc
+from farout.data.memo import remembered
 from farout.detectors.catalog import names_of
 from farout.detectors.trained.detector import TrainedDetector
+from farout.identity import is_users
 from farout.networks import Network
 from farout.networks.passes import forward
 from farout.rng import numpy_generator
@@ -80,18 +82,32 @@ def _may_not_suit(fit: FitCell) -> bool:
 
 def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dict[tuple[str, str], str]:
     """Return the reasons why detectors cannot read networks, by network and detector."""
-    reasons: dict[tuple[str, str], str] = {}
-    sources = {subject.network: subject.fit.network for subject in subjects}
     needs = frozenset().union(*(subject.fit.detector.needs for subject in subjects))
-    samples = {name: _sample(source.preview(), shape, needs) for name, source in sources.items()}
-    for subject in subjects:
+    samples: dict[str, Activations] = {}
+
+    def reason(subject: PostHocSubject) -> str | None:
+        network, detector = subject.fit.network, subject.fit.detector
+        if subject.network not in samples:
+            samples[subject.network] = _sample(network.preview(), shape, needs)
         try:
-            if "head" in subject.fit.detector.needs:
-                samples[subject.network].last_layer(subject.fit.detector.name)
-            subject.fit.detector.check_network(samples[subject.network])
+            if "head" in detector.needs:
+                samples[subject.network].last_layer(detector.name)
+            detector.check_network(samples[subject.network])
         except ValueError as error:
-            reasons[subject.network, subject.label] = str(error)
-    return reasons
+            return str(error)
+        return None
+
+    def known(subject: PostHocSubject) -> str | None:
+        """Return the reason, which the memo knows for built-in detectors, so that their network is not run again."""
+        network, detector = subject.fit.network, subject.fit.detector
+        if is_users(type(detector)) or is_users(type(network)) or not subject.portable:
+            return reason(subject)
+        key = [network.identity(), detector.identity(), list(shape)]
+        found: str | None = remembered("suits", key, lambda: reason(subject))
+        return found
+
+    found = {(subject.network, subject.label): known(subject) for subject in subjects}
+    return {key: why for key, why in found.items() if why is not None}
 
 
 def _sample(network: Network, shape: tuple[int, int, int], needs: frozenset[str]) -> Activations:

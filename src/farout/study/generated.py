@@ -130,7 +130,8 @@ def _networks(spec: BarSpec, inliers: Inliers, budget: Budget) -> tuple[NetworkS
         features = network_from(spec.features, inliers, budget, spec.seed)
     else:
         features = next((one for one in ensemble.members if "vgg" in one.label.lower()), ensemble.members[0])
-    check_blocks(features.preview())
+    if not features.about.block_names:
+        check_blocks(features.preview())  # raises
     return ensemble, features
 
 

@@ -83,7 +83,7 @@ def _trained_network(
     item = item.model_copy(update={"train": _within(recipe, SHARED[budget].epochs, inliers.train)})
     cell = TrainCell(item, item.title, seed, inliers.train, inliers.val)
     with suggest_plugin():
-        cell.untrained()  # raises now for a wrong name or normalizer
+        cell.about  # noqa: B018 raises now for a wrong name or normalizer
     return TrainedNetwork(cell)
 
 

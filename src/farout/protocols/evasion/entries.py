@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from farout.attacks import Attack
-from farout.networks import Ensemble, Network
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import select
 from farout.study.cells.attack import AttackCell
@@ -64,11 +63,6 @@ def _total(images: ImageSource) -> int:
     return images.about.total
 
 
-def has_maps(network: Network) -> bool:
-    """Return True if the layer that shows the network's attention is known."""
-    return not isinstance(network, Ensemble) and bool(network.block_names or hasattr(network.module, "feature_info"))
-
-
 class TrialPlan:
     """Builder of the cells of one trial."""
 
@@ -116,7 +110,7 @@ class TrialPlan:
         for subject in self.subjects:
             if self.protocol.transfer or subject.network in ("", network.label):
                 yield self._entry("attacked", ScoreCell(subject, images), subject, **made_on)
-        if self.protocol.attention and has_maps(network.preview()):
+        if self.protocol.attention and network.about.has_maps:
             yield self._entry("attention", AttentionCell(images), None, network=network.label, **made_on)
 
     def _against_both(self, label: str, attack: Attack) -> Iterator[Entry]:

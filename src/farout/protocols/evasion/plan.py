@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from farout.attacks import ATTACKS, Attack
 from farout.protocols.base import PROTOCOLS, Protocol
-from farout.protocols.evasion.entries import EFFORT, Effort, TrialPlan, has_maps
+from farout.protocols.evasion.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evasion.tables import summarize
 from farout.protocols.shared.budgets import IMAGES, check_counts, cut, least
 from farout.protocols.shared.named import Named, create_components
@@ -101,7 +101,7 @@ class Evasion(Protocol):
         if alone and not trial.outliers:
             yield f"{', '.join(alone)}: there are no outliers to change"
         for label, network in networks.items():
-            if self.attention and not has_maps(network.preview()):
+            if self.attention and not network.about.has_maps:
                 yield f"attention maps of {label}, which names no blocks or is an ensemble"
 
     def plan(self, study: Study) -> list[Entry]:

@@ -157,7 +157,7 @@ class TrialPlan:
         trained = [features_of(one) for one in (images, *self.sets.near.values(), *self.sets.shifted.values())]
         found = next((one for one in trained if one), None)
         networks = [*members_of(self.sets.sanity), *classifiers(self.subjects).values()]
-        return found or next(((network, "unit") for network in networks if network.preview().block_names), None)
+        return found or next(((network, "unit") for network in networks if network.about.block_names), None)
 
     # Calibration
 

@@ -26,7 +26,7 @@ VALIDATION_ACCURACY = Column("validation_accuracy", VALUE, better="higher")
 def classifiers(subjects: Iterable[Subject]) -> dict[str, NetworkSource]:
     """Return, by label, the networks that predict classes."""
     found = {subject.network: subject.classifier for subject in subjects}
-    return {label: network for label, network in found.items() if network and network.preview().classes > 1}
+    return {label: network for label, network in found.items() if network and network.about.classes > 1}
 
 
 def classified(protocol: str, seed: int, subjects: Sequence[Subject], images: ImageSource) -> Iterator[Entry]:

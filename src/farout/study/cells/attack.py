@@ -74,14 +74,14 @@ class AttackCell(Cell):
     @property
     def passes(self) -> int:
         """Largest number of passes of one image through the network."""
-        return self.attack.passes(self.network.preview().classes if self.network else 0)
+        return self.attack.passes(self.network.about.classes if self.network else 0)
 
     def unsuited(self) -> str | None:
         """Return why the network does not suit the attack or the labels, without computing; None if it does."""
         if self.network is None:
             return None
         images = self.images.about.name
-        classes, labels = self.network.preview().classes, self.images.preview().labels
+        classes, labels = self.network.about.classes, self.images.preview().labels
         if reason := self.attack.unsuited(self.images.about.shape, classes):
             return f"{reason} ({images} on {self.network.label})"
         if labels is None:

@@ -14,12 +14,15 @@ import numpy as np
 import torch
 
 from farout.core import ImageSet
+from farout.data.memo import remembered
+from farout.identity import is_users
+from farout.identity.values import plain
 from farout.networks import Network, create, load_weights, own_identity
 from farout.networks.accuracy import check_labels
 from farout.networks.weights import write_tensors
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
-from farout.study.sources.networks import NetworkSource
+from farout.study.sources.networks import AboutNetwork, NetworkSource
 from farout.study.spec import NetworkSpec
 from farout.study.store import Store
 from farout.training import Classifier, Recipe, StageHistory, Task, fit
@@ -163,7 +166,7 @@ class TrainCell(TrainingCell):
         return {
             "kind": "network",
             "version": [VERSION, Classifier.version],
-            "untrained": self.untrained().digest,
+            "untrained": self.weights_before,
             "recipe": self.recipe.identity(),
             "images": [self.train.about.fingerprint, self.val.about.fingerprint],
             **own_identity(self.spec.name, self.spec.params),
@@ -189,6 +192,35 @@ class TrainCell(TrainingCell):
     def facts(self, histories: Sequence[StageHistory]) -> dict[str, float]:
         (history,) = histories
         return {"accuracy": history.figures[history.best_epoch], "best_epoch": history.best_epoch}
+
+    @property
+    def weights_before(self) -> str:
+        """Digest of the network before training."""
+        return str(self._start["digest"])
+
+    @cached_property
+    def about(self) -> AboutNetwork:
+        """Facts of the network."""
+        return AboutNetwork(self._start["classes"], tuple(self._start["blocks"]), self._start["has_maps"])
+
+    @cached_property
+    def _start(self) -> dict[str, Any]:
+        """Facts of the network before training. New weights follow from the seed, so that those of built-in networks
+        are drawn and hashed once and then remembered."""
+        spec = self.spec
+        if spec.pretrained or spec.weights is not None or is_users(create) or own_identity(spec.name, spec.params):
+            return self._facts_before()
+        channels, side, _ = self.train.about.shape
+        form = {"classes": self.classes, "side": spec.side or side, "channels": channels, "seed": self.seed}
+        settings = {"params": plain(spec.params), "mean": plain(spec.mean), "std": plain(spec.std)}
+        key = {"name": spec.name, **settings, **form}
+        found: dict[str, Any] = remembered("untrained", key, self._facts_before)
+        return found
+
+    def _facts_before(self) -> dict[str, Any]:
+        network = self.untrained()
+        classes, blocks, has_maps = AboutNetwork.of(network)
+        return {"digest": network.digest, "classes": classes, "blocks": list(blocks), "has_maps": has_maps}
 
     def untrained(self) -> Network:
         """Return the network before training: with new weights, or with those to fine-tune."""
@@ -240,6 +272,10 @@ class TrainedNetwork(Trained, NetworkSource):  # type: ignore[override]
     """Network whose weights a training cell has stored."""
 
     cell: TrainCell
+
+    @property
+    def about(self) -> AboutNetwork:  # type: ignore[override]
+        return self.cell.about
 
     def build(self, store: Store) -> Network:
         network = self.cell.untrained()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farout.networks import Ensemble, Network, create, load_weights, own_identity, restrict
 from farout.study.spec import NetworkSpec
@@ -22,11 +22,32 @@ def forget_loaded() -> None:
     _load_network.cache_clear()
 
 
+class AboutNetwork(NamedTuple):
+    """Facts of a network that plans need, apart from its weights."""
+
+    classes: int
+    """Number of logits; 0 without a head."""
+    block_names: tuple[str, ...]
+    has_maps: bool
+    """True if the layer that shows its attention is known."""
+
+    @classmethod
+    def of(cls, network: Network) -> AboutNetwork:
+        """Return the facts of a network."""
+        known = bool(network.block_names or hasattr(network.module, "feature_info"))
+        return cls(network.classes, network.block_names, known and not isinstance(network, Ensemble))
+
+
 class NetworkSource(ABC):
     """Description of a network that any process can build."""
 
     label: str
     portable: bool = True
+
+    @cached_property
+    def about(self) -> AboutNetwork:
+        """Facts of the network; computed once and sent along to other processes."""
+        return AboutNetwork.of(self.preview())
 
     @abstractmethod
     def identity(self) -> Any:
@@ -114,6 +135,14 @@ class JoinedNetworks(NetworkSource):
     @property
     def requires(self) -> tuple[Cell, ...]:
         return tuple(cell for member in self.members for cell in member.requires)
+
+    @cached_property
+    def about(self) -> AboutNetwork:
+        members = [member.about for member in self.members]
+        if len({member.classes for member in members}) > 1:
+            return AboutNetwork.of(self.preview())  # raises an error that says so
+        blocks = tuple(f"{index}.{name}" for index, member in enumerate(members) for name in member.block_names)
+        return AboutNetwork(members[0].classes, blocks, has_maps=False)
 
     def identity(self) -> Any:
         return {"members": [member.identity() for member in self.members]}
