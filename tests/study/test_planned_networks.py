@@ -46,7 +46,9 @@ def test_the_remembered_facts_are_those_of_the_network(monkeypatch: pytest.Monke
     assert TrainedNetwork(again).about == first.about
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"classes": 3}, {"side": 32}, {"params": {"width": 12}}, {"mean": 0.4}])
+@pytest.mark.parametrize(
+    "change", [{"seed": 1}, {"classes": 3}, {"side": 32}, {"params": {"width": 12}}, {"mean": 0.4}]
+)
 def test_another_network_is_not_taken_for_it(change: dict[str, Any]) -> None:
     known, other = cell(), cell(**change)
     assert known.weights_before != other.weights_before == other.untrained().digest

@@ -9,10 +9,12 @@ from typing import NamedTuple
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry, closure
 from farout.study.engines.run import group_works
+from farout.study.estimates.estimate import estimate
 from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
+from farout.tensors import as_device
 
 HEAD = ("protocol", "results", "missing", "images", "to compute")
 
@@ -59,6 +61,12 @@ class Planned(NamedTuple):
         """Yield a line per missing piece of work: cells that are computed in one pass."""
         for work in group_works(self._missing(closure([entry.cell for entry in self.entries]))):
             yield f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}"
+
+    def estimate(self, device: str, engine: str, workers: int) -> Iterator[str]:
+        """Yield lines on how long the missing work takes, and how much memory and disk it needs; none if nothing is
+        missing."""
+        if works := group_works(self._missing(closure([entry.cell for entry in self.entries]))):
+            yield from estimate(works, as_device(device)).lines(workers, device, engine)
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
         return [cell for cell in cells if not self.store.has(cell.id)]

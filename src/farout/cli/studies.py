@@ -34,12 +34,21 @@ def plan(
     study: Annotated[Path, typer.Argument(help="The study, a YAML file.")],
     out: Out = None,
     budget: Budget = None,
+    engine: Engine = "local",
+    workers: Workers = None,
+    device: Device = "cpu",
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate/--no-calibrate", help="Estimate hours, memory and disk by short trials.")
+    ] = True,
 ) -> None:
-    """Show what a run would compute and what is already stored, by protocol. Nothing is computed or downloaded.
+    """Show what a run would compute and what is already stored, by protocol, and about how long it would take.
 
-    Example: farout plan study.yaml --budget quick
+    Nothing is stored or downloaded. For the estimate, the networks and detectors of the study are tried out on
+    synthetic images for up to half a minute: of another machine or device it says nothing.
+
+    Example: farout plan study.yaml --budget quick --workers 4
     """
     load_plugins(plugin)
     from farout.api.plan import Planned
@@ -56,6 +65,8 @@ def plan(
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
+    for line in planned.estimate(device, engine, worker_count(workers)) if calibrate else ():
+        typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
 

@@ -1,0 +1,153 @@
+"""Calibration: the seconds and bytes of parts, measured on synthetic images within a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from farout.progress import task
+from farout.study.estimates.demands import Demand
+from farout.study.estimates.parts import Part
+
+SECONDS = 30.0
+"""Time limit of a calibration."""
+FITTED = (128, 512)
+"""Numbers of images that a detector is fitted on, for the two trials that show how its time and its state grow."""
+REPEATS, ENOUGH = 3, 0.5
+"""Calls of a trial after the first, of which the fastest counts, and the seconds after which there are enough."""
+
+
+class Line(NamedTuple):
+    """Value that grows linearly with the number of images a detector is fitted on."""
+
+    base: float
+    slope: float = 0.0
+
+    @classmethod
+    def through(cls, low: float, high: float) -> Line:
+        """Return the line through the values at both sizes of `FITTED`; where they do not grow, a constant."""
+        if high <= low:
+            return cls(min(low, high))
+        slope = (high - low) / (FITTED[1] - FITTED[0])
+        return cls(max(0.0, low - slope * FITTED[0]), slope)
+
+    def at(self, fitted: int) -> float:
+        """Return the value for this number of images."""
+        return self.base + self.slope * fitted
+
+
+class Measured(NamedTuple):
+    """Seconds per unit of a part, and the bytes that its trial shows."""
+
+    seconds: Line
+    held: Line = Line(0.0)
+
+
+@dataclass
+class Calibration:
+    """Measurements by part; parts that were not measured count by their rough rate."""
+
+    measured: dict[Part, Measured]
+    took: float = 0.0
+    """Seconds that the trials took."""
+    reason: str = ""
+    """First error of a trial that could not be run."""
+
+    def seconds(self, demand: Demand) -> float:
+        """Return the seconds of one core, or of the device, that a demand takes."""
+        found = self.measured.get(demand.part)
+        rate = demand.part.rough if found is None else found.seconds.at(demand.fitted)
+        return demand.units * (rate if found or demand.part.kind != "fit" else rate * max(1, demand.fitted))
+
+    def held(self, demand: Demand) -> float:
+        """Return the bytes that the trial of a part shows; 0 if it was not measured."""
+        found = self.measured.get(demand.part)
+        return 0.0 if found is None else found.held.at(demand.fitted)
+
+
+def calibrate(
+    found: Iterable[Demand],
+    device: torch.device,
+    *,
+    limit: float = SECONDS,
+    clock: Callable[[], float] | None = None,
+    elapsed: Callable[[], float] = time.monotonic,
+) -> Calibration:
+    """Measure the parts of these demands, the largest by rough rates first, until the time limit.
+
+    clock: seconds of the work itself; on the CPU those that this process computes, which others on a busy machine do
+    not prolong, since a run's workers have a core each.
+    """
+    clock, began = clock or _clock(device), elapsed()
+    result = Calibration({})
+    parts = _by_size(found)
+    with _one_thread(), task("trying out the parts of the run", len(parts), "parts") as progress:
+        for part in parts:
+            if elapsed() - began >= limit:
+                break
+            try:
+                result.measured[part] = _measure(part, device, clock)
+            except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # not on such images
+                result.reason = result.reason or f"{part.name[:60]}: {error}"
+            progress(1)
+    result.took = elapsed() - began
+    return result
+
+
+def _by_size(found: Iterable[Demand]) -> list[Part]:
+    """Return the parts that can be tried out, those with the largest rough cost first."""
+    sizes: dict[Part, float] = {}
+    rough = Calibration({})
+    for demand in found:
+        if demand.part.trial is not None:
+            sizes[demand.part] = sizes.get(demand.part, 0.0) + rough.seconds(demand)
+    return sorted(sizes, key=lambda part: -sizes[part])
+
+
+def _measure(part: Part, device: torch.device, clock: Callable[[], float]) -> Measured:
+    low = _once(part, device, clock, FITTED[0])
+    if not part.grows:
+        return Measured(Line(low[0]), Line(low[1]))
+    high = _once(part, device, clock, FITTED[1])
+    grows = part.kind == "fit" or high[0] > 1.5 * low[0]  # less is noise
+    seconds = Line.through(low[0], high[0]) if grows else Line(min(low[0], high[0]))
+    return Measured(seconds, Line.through(low[1], high[1]))
+
+
+def _once(part: Part, device: torch.device, clock: Callable[[], float], fitted: int) -> tuple[float, float]:
+    """Return the shortest seconds per unit of a few calls, and the bytes."""
+    assert part.trial is not None
+    trial = part.trial(device, fitted)
+    times: list[float] = []
+    while len(times) < 1 + REPEATS and sum(times) < ENOUGH:
+        began = clock()
+        trial.call()
+        times.append(clock() - began)
+    return min(times) / trial.units, trial.held
+
+
+def _clock(device: torch.device) -> Callable[[], float]:
+    if device.type != "cuda":
+        return time.process_time
+
+    def synchronized() -> float:
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+
+    return synchronized
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch use one thread within the block, as the workers of a run do."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
