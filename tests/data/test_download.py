@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from farout.data import urls as sources
-from farout.data.download import DownloadError, cache_folder, fetch
+from farout.data.cache import cache_folder
+from farout.data.download import DownloadError, fetch
 from farout.data.urls import SOURCES, Source
 from farout.progress import listening
 from helpers.counting import Counting

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from farout.data import FolderSet, survey
+from farout.data import FolderSet, stamps, survey
 from farout.data.pixels import Unreadable, decode
 from helpers.originals import png, random_pixels, write
 
@@ -220,6 +220,7 @@ def test_fingerprint_is_of_contents_names_and_options(tmp_path: Path) -> None:
 
 
 def test_second_look_is_from_memory(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stamps, "RESOLUTION", -60.0)  # these files are new, and would be read again
     folder = write(tmp_path / "set", FILES)
     first = FolderSet(folder).fingerprint
     probed: list[Path] = []

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
+from farout.data.stamps import Files
 from farout.identity import digest_arrays
 from farout.tensors import as_indices
 
@@ -37,6 +38,11 @@ class ArraySet(ImageSet):
     attributes: one integer per image, such as the `severity` of a corruption or the `success` of
     an attack; of `MEASURES`, a real number.
     """
+
+    files: Files | None = None
+    """Files that hold all of it, with their stamps before they were read: then its fingerprint is remembered."""
+    part: str = ""
+    """Part of these files that it holds."""
 
     def __init__(
         self,
@@ -65,6 +71,11 @@ class ArraySet(ImageSet):
         return as_floats(self._images[as_indices(indices, len(self))])
 
     def _fingerprint(self) -> str:
+        if self.files is None:
+            return self._hash()
+        return str(self.files.remembered("fingerprint", self.part, self._hash))
+
+    def _hash(self) -> str:
         labels = np.empty(0, np.int64) if self.labels is None else self.labels
         return digest_arrays([("images", self._images), ("labels", labels), *self.attributes.items()])
 
@@ -96,7 +107,10 @@ def list_npz_arrays(path: Path) -> list[str]:
 def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArraySet:
     """Return the set in an .npz file: arrays `images`, `labels` and `ATTRIBUTE_ARRAYS`, or `{split}_images` …."""
     try:
-        return _read_npz(path, split, name or path.stem)
+        files = Files.at(path)
+        images = _read_npz(path, split, name or path.stem)
+        images.files, images.part = files, split
+        return images
     except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} is damaged or no .npz file ({error}); write it again with numpy.savez") from error
 

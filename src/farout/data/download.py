@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,7 +10,10 @@ from typing import Any
 
 import pooch
 
+from farout.data.cache import cache_folder
+from farout.data.stamps import Files
 from farout.data.urls import SOURCES
+from farout.identity import Json
 from farout.progress import BYTES, PATIENCE, Event, Listener, shown
 
 _TIMEOUT = 30
@@ -41,11 +43,6 @@ def offline() -> Iterator[dict[str, str]]:
         yield missing
     finally:
         _missing.reset(token)
-
-
-def cache_folder() -> Path:
-    """Return the folder of downloads: `$FAROUT_DATA`, else the user's cache folder."""
-    return Path(os.environ.get("FAROUT_DATA") or pooch.os_cache("farout"))
 
 
 def fetch(key: str) -> Path:
@@ -84,7 +81,12 @@ def _is_verified(key: str) -> bool:
     """Return True if the file has its checksum. Outside `offline` always True, since `fetch` verifies the file."""
     algorithm, checksum = SOURCES[key].checksum.split(":")
     path = cache_folder() / key
-    return _missing.get() is None or (path.is_file() and pooch.file_hash(str(path), alg=algorithm) == checksum)
+    return _missing.get() is None or (path.is_file() and _hash(path, algorithm) == checksum)
+
+
+def _hash(path: Path, algorithm: str) -> Json:
+    """Return the hash of a file, which is remembered by the file's stamp."""
+    return Files.at(path).remembered("checksum", algorithm, lambda: pooch.file_hash(str(path), alg=algorithm))
 
 
 def _retrieve(url: str, checksum: str, path: Path) -> Path:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from farout.core import ImageSet
 from farout.data.archives import unpack
 from farout.data.arrays import OUTLIER
-from farout.data.download import announce_files, cache_folder, fetch
+from farout.data.cache import cache_folder
+from farout.data.download import announce_files, fetch
 from farout.data.folder import FileSet, FolderSet, scan
 from farout.data.formats import read_table
 from farout.data.splits import official_split, select_split

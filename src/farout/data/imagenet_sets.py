@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from farout.core import ImageSet
+from farout.data.cache import cache_folder
 from farout.data.class_names import class_indices, read_class_names
-from farout.data.download import cache_folder
 from farout.data.file_sets import imagenet
 from farout.data.folder import FileSet, FolderSet
 from farout.registry import unknown

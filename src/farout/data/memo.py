@@ -18,19 +18,24 @@ from pathlib import Path
 import torch
 
 import farout
-from farout.data.download import cache_folder
+from farout.data.cache import cache_folder
 from farout.files import read_json, write_json
 from farout.identity import Json, digest
 
 LIBRARIES = ("torch", "numpy", "timm", "torchvision")
 
 
-def remembered(kind: str, key: Json, compute: Callable[[], Json]) -> Json:
-    """Return the fact that `compute` gives for this key: from the cache folder, else computed and kept there."""
+def remembered(kind: str, key: Json, compute: Callable[[], Json], holds: Callable[[], bool] = lambda: True) -> Json:
+    """Return the fact that `compute` gives for this key: from the cache folder, else computed and kept there.
+
+    holds: called once it is computed; False = it may not follow from the key, and is not kept.
+    """
     path = memo_folder() / kind / f"{digest(key)}.json"
     if (known := _read(path)) is not None:
         return known["value"]
     value = compute()
+    if not holds():
+        return value
     with suppress(OSError):  # without a memo it is computed again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"value": value, "digest": digest(value)})

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farout.data.arrays import ArraySet
+from farout.data.stamps import Files
 from farout.data.writing.facts import read_facts
 from farout.data.writing.layout import PUBLISHED_NAMES
 from farout.data.writing.manifest import FILE, read_manifest
@@ -18,6 +19,7 @@ from farout.shifts.selection import PUBLISHED
 
 def read_npy(path: Path) -> ArraySet:
     """Return the memory-mapped images of an .npy file, with labels.npy and the attribute "severity" if known."""
+    files = Files.at(path.parent, [name for name in (path.name, "labels.npy") if (path.parent / name).exists()])
     images, labels, severities = _load_array(path), None, _find_severities(path)
     if (path.parent / "labels.npy").exists():
         labels = _load_array(path.parent / "labels.npy")[
@@ -28,7 +30,9 @@ def read_npy(path: Path) -> ArraySet:
             f"{path} has {len(images):,} images; expected the same number for each of the severities {severities}"
         )
     severity = np.repeat(severities, len(images) // len(severities)) if severities else None
-    return ArraySet(images, labels, name=path.stem, attributes={"severity": severity})
+    found = ArraySet(images, labels, name=path.stem, attributes={"severity": severity})
+    found.files, found.part = files, str(severities)
+    return found
 
 
 def _load_array(path: Path) -> NDArray[Any]:

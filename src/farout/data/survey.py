@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.data.download import cache_folder
+from farout.data.cache import cache_folder
 from farout.data.pixels import Unreadable, probe
+from farout.data.stamps import Files
 from farout.files import atomic_file
 from farout.identity import digest
 from farout.progress import track
 
-_VERSION = 1
+_VERSION = 2
 _SHOWN = 5
 
 
@@ -33,21 +34,19 @@ class Survey:
 def survey(root: Path, files: Sequence[str], name: str) -> Survey:
     """Return the survey of these files; raise an error that lists files that cannot be read.
 
-    The survey is cached under a hash of the root and of every file's relative path, size and modification times, so
-    that a changed file is read again.
+    The survey is cached under a hash of the stamps of all files (see `farout.data.stamps`), so that a changed file is
+    read again.
     """
-    path = cache_folder() / "surveys" / f"{digest([_VERSION, str(root.resolve()), _stats(root, files)])}.npz"
-    result = _read_cache(path, len(files))
+    known = Files.at(root, files)
+    path = cache_folder() / "surveys" / f"{digest([_VERSION, known.stamps])}.npz"
+    result = _read_cache(path, len(files)) if known.settled else None
     if result is None:
         result = _read_files(root, files, name)
+        if not known.unchanged:
+            return result
         with contextlib.suppress(OSError):  # without a cache the files are read again next time
             _write_cache(path, result)
     return result
-
-
-def _stats(root: Path, files: Sequence[str]) -> list[tuple[str, int, int, int]]:
-    stats = ((file, (root / file).stat()) for file in files)
-    return [(file, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file, stat in stats]
 
 
 def _read_files(root: Path, files: Sequence[str], name: str) -> Survey:

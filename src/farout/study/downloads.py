@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from farout.data.download import NotDownloaded, cache_folder, offline
+from farout.data.cache import cache_folder
+from farout.data.download import NotDownloaded, offline
 from farout.networks.timm_bridge import expect_weights
 from farout.study.cuts import cut_to_budget
 from farout.study.sources.images import NamedImages

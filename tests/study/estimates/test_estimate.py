@@ -50,13 +50,14 @@ def units(works: list[Work]) -> dict[str, float]:
 def test_every_image_of_the_plan_is_asked_for_once(works: list[Work]) -> None:
     found = units(works)
     searches = [work for work in works if isinstance(work, SearchWork)]
-    assert len(searches) == 2
+    assert len(searches) == 4  # two detectors, two methods
     queries = sum(work.total_cost for work in searches)
     (training,) = (work for work in works if isinstance(work, TrainWork))
-    assert found["training"] == training.total_cost == 2 * 90  # a tenth of 100 images is the validation split
+    fitted = training.cells[0].train.about.total
+    assert found["training"] == training.total_cost == 2 * fitted
     scored = [work for work in works if isinstance(work, ScoreWork)]
     images = sum(work.total_cost for work in scored)
-    assert found["pass"] == 90 + 10 + images + queries
+    assert found["pass"] == 100 + images + queries
     detectors = [
         cell for work in scored for cell in work.cells if cell.subject.network and hasattr(cell.subject, "fit")
     ]
