@@ -8,6 +8,7 @@ from benchmarks import (
     generators,
     metrics,
     peers,
+    plan,
     rendering,
     search,
     startup,
@@ -26,6 +27,7 @@ if __name__ == "__main__":
         search,
         corruptions,
         attacks,
+        plan,
         peers,
     ):
         part.main()

@@ -48,8 +48,9 @@ def write(folder: Path, **changes: Any) -> None:
 
 def test_totals_come_first_and_the_list_on_request(command: Any, tmp_path: Path) -> None:
     write(tmp_path)
-    code, out, _ = command("plan", "study.yaml")
+    code, out, _ = command("plan", "study.yaml", "--no-calibrate")
     assert code == 0
+    assert "estimate" not in out
     head, *lines = out.splitlines()
     assert head.split() == ["protocol", "results", "missing", "images", "to", "compute"]
     # a training, two fits, two sets by two detectors, the network's classes; then five severities by two detectors,
@@ -59,7 +60,7 @@ def test_totals_come_first_and_the_list_on_request(command: Any, tmp_path: Path)
     assert numbers["rood"] == ["17", "17", "366", "366"]
     assert numbers["together"] == ["18", "18", "366", "366"]
     assert lines[-1] == "18 of 18 results are missing at budget quick"
-    _, listed, _ = command("plan", "study.yaml", "--list")
+    _, listed, _ = command("plan", "study.yaml", "--list", "--no-calibrate")
     works = [line for line in listed.splitlines() if re.match(r" +[\d,]+ images", line)]
     assert len(works) == 1 + 1 + 2 + 5
     assert sum(int(line.split()[0]) for line in works) == 366
@@ -67,11 +68,18 @@ def test_totals_come_first_and_the_list_on_request(command: Any, tmp_path: Path)
 
 def test_plan_run_and_report_count_alike(command: Any, tmp_path: Path) -> None:
     write(tmp_path)
+    _, out, _ = command("plan", "study.yaml", "--workers", "3")
+    assert "estimate of what is missing, to about a factor of 3, from trying out" in out
+    assert re.search(r"\n  time    about .* of one core of this machine \(.*training \d+%.*\)\n", out)
+    assert "with --workers 3, if as many cores are free" in out
+    assert re.search(r"\n  memory  .* per process and .* for activations to fit on\n  disk    .* for results\n", out)
+    assert not (tmp_path / "runs").exists(), "nothing is stored"
     _, out, _ = command("run", "study.yaml", "--workers", "0")
     assert "18 results computed, 0 there already, 0 failed" in out
     code, out, _ = command("plan", "study.yaml")
     assert code == 0
     assert out.splitlines()[-1] == "0 of 18 results are missing at budget quick"
+    assert "estimate" not in out
     assert out.splitlines()[1].split() == ["clean", "8", "0", "166", "0"]
     command("report", "runs/study")
     page = Path("runs/study/report.html").read_text(encoding="utf-8")
@@ -88,7 +96,10 @@ def test_what_is_missing_is_counted_alike(command: Any, tmp_path: Path) -> None:
         if results.store.facts(path.name)["identity"]["kind"] == "network":  # no row of the plan, but required
             (path / "record.json").unlink()
     assert results.counts() == (8, 1, 0)
-    assert command("plan", "study.yaml")[1].splitlines()[-1] == "1 of 8 results are missing at budget quick"
+    assert (
+        command("plan", "study.yaml", "--no-calibrate")[1].splitlines()[-1]
+        == "1 of 8 results are missing at budget quick"
+    )
     command("report", "runs/study")
     assert "1 of 8 results are missing" in Path("runs/study/report.html").read_text(encoding="utf-8")
 

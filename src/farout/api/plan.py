@@ -34,6 +34,11 @@ class Planned(NamedTuple):
         return cls(plan(study), Store(folder), [*study.cuts, *cuts(study)])
 
     @property
+    def missing(self) -> list[Cell]:
+        """All cells that a run would compute."""
+        return self._missing(closure([entry.cell for entry in self.entries]))
+
+    @property
     def counts(self) -> Counts:
         """Numbers of results in the study, and of missing ones."""
         return Counts.of(rows_of(self.entries), self.store)
@@ -59,13 +64,13 @@ class Planned(NamedTuple):
 
     def works(self) -> Iterator[str]:
         """Yield a line per missing piece of work: cells that are computed in one pass."""
-        for work in group_works(self._missing(closure([entry.cell for entry in self.entries]))):
+        for work in group_works(self.missing):
             yield f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}"
 
     def estimate(self, device: str, engine: str, workers: int) -> Iterator[str]:
         """Yield lines on how long the missing work takes, and how much memory and disk it needs; none if nothing is
         missing."""
-        if works := group_works(self._missing(closure([entry.cell for entry in self.entries]))):
+        if works := group_works(self.missing):
             yield from estimate(works, as_device(device)).lines(workers, device, engine)
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
