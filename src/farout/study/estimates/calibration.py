@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 
 from farout.progress import task
 from farout.study.estimates.demands import Demand
-from farout.study.estimates.parts import Part
+from farout.study.estimates.parts import Architecture, Part, forget
 
 SECONDS = 30.0
 """Time limit of a calibration."""
@@ -95,18 +96,23 @@ def calibrate(
             except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:  # not on such images
                 result.reason = result.reason or f"{part.name[:60]}: {error}"
             progress(1)
+    forget()
     result.took = elapsed() - began
     return result
 
 
 def _by_size(found: Iterable[Demand]) -> list[Part]:
-    """Return the parts that can be tried out, those with the largest rough cost first."""
+    """Return the parts that can be tried out, those with the largest rough cost first: passes of networks, searches
+    and attacks, then the detectors network by network."""
     sizes: dict[Part, float] = {}
     rough = Calibration({})
     for demand in found:
         if demand.part.trial is not None:
             sizes[demand.part] = sizes.get(demand.part, 0.0) + rough.seconds(demand)
-    return sorted(sizes, key=lambda part: -sizes[part])
+    networks: dict[Architecture | None, float] = {None: math.inf}
+    for part, seconds in sizes.items():
+        networks[part.of] = networks.get(part.of, 0.0) + seconds
+    return sorted(sizes, key=lambda part: (-networks[part.of], str(part.of), -sizes[part]))
 
 
 def _measure(part: Part, device: torch.device, clock: Callable[[], float]) -> Measured:

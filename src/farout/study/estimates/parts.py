@@ -46,6 +46,15 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Architecture:
+    """Networks of one architecture on images of one shape, which take the same time whatever their weights."""
+
+    name: str
+    shape: Shape
+    example: NetworkSource = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Part:
     """Part of the cost of a run: parts of the same kind and name take the same time."""
 
@@ -58,15 +67,8 @@ class Part:
     """Function that sets up a trial on a device, for a detector that is fitted on this number of images."""
     grows: bool = field(default=False, compare=False)
     """True if it may depend on the number of images that a detector is fitted on."""
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Networks of one architecture on images of one shape, which take the same time whatever their weights."""
-
-    name: str
-    shape: Shape
-    example: NetworkSource = field(compare=False, repr=False)
+    of: Architecture | None = field(default=None, compare=False)
+    """Network of a detector: trials of the same one are best run one after the other."""
 
 
 def architecture(network: NetworkSource, shape: Shape) -> Architecture:
@@ -89,6 +91,12 @@ def batch_size(shape: Shape) -> int:
 def load(of: Architecture, device: torch.device) -> Network:
     """Return a network of the architecture; the last one is kept."""
     return of.example.preview().to(device)
+
+
+def forget() -> None:
+    """Forget the networks and activations of the last trials."""
+    load.cache_clear()
+    _sample.cache_clear()
 
 
 def noise(count: int, shape: Shape) -> Tensor:
@@ -175,7 +183,7 @@ def fit_part(of: Architecture, detector: PostHoc) -> Part:
         held = sum(tensor.nbytes for tensor in panel.detectors[MEMBER].state.values())
         return Trial(lambda: _fit(panel, of, device, fitted), 1, held)
 
-    return Part("fit", f"{detector.label} {detector.identity()} on {of}", OWN, trial, grows=True)
+    return Part("fit", f"{detector.label} {detector.identity()} on {of}", OWN, trial, grows=True, of=of)
 
 
 def score_part(of: Architecture, detector: PostHoc) -> Part:
@@ -188,7 +196,7 @@ def score_part(of: Architecture, detector: PostHoc) -> Part:
         return Trial(lambda: panel.score_batch(images, shared), len(images))
 
     rough = 2 * PASS * _pixels(of.shape) if detector.perturbs else OWN
-    return Part("score", f"{detector.label} {detector.identity()} on {of}", rough, trial, grows=True)
+    return Part("score", f"{detector.label} {detector.identity()} on {of}", rough, trial, grows=True, of=of)
 
 
 def decode_part(variation: Variation, shape: Shape) -> Part:
