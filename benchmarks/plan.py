@@ -18,12 +18,14 @@ from farout.study.engines.run import group_works
 from farout.study.estimates.estimate import KINDS, estimate, size
 from farout.study.spec import StudySpec
 
-INLIERS = {"train": {"name": "shapes", "split": "train", "limit": 2000}, "test": {"name": "shapes", "limit": 500}}
-OUTLIERS = [{"name": "shapes", "split": "test/ood_hue", "limit": 500}]
+INLIERS = {"train": {"name": "shapes", "split": "train", "limit": 1000}, "test": {"name": "shapes", "limit": 300}}
+OUTLIERS = [{"name": "shapes", "split": "test/ood_hue", "limit": 300}]
+LIMIT = 600.0
+"""Seconds of a calibration: no limit in effect, also on a busy machine."""
 DETECTORS = ["msp", "knn", "mds", "gram", "vim", "odin"]
 STUDIES: dict[str, dict[str, Any]] = {
     "training": {
-        "networks": [{"name": "resnet20", "train": {"epochs": 2}}],
+        "networks": [{"name": "resnet20", "train": {"epochs": 3}}],
         "detectors": ["msp"],
         "protocols": ["clean"],
     },
@@ -35,12 +37,12 @@ STUDIES: dict[str, dict[str, Any]] = {
     "searching": {
         "networks": [{"name": "resnet20", "train": {"epochs": 1}}],
         "detectors": ["msp", "knn"],
-        "protocols": [{"name": "evg", "variations": ["color", "affine"], "chains": 32, "steps": 50}],
+        "protocols": [{"name": "evg", "variations": ["color", "affine"], "chains": 16, "steps": 40}],
     },
     "attacking": {
         "networks": [{"name": "resnet20", "train": {"epochs": 1}}],
         "detectors": ["msp"],
-        "protocols": [{"name": "evasion", "images": 64}],
+        "protocols": [{"name": "evasion", "images": 32}],
     },
 }
 
@@ -54,7 +56,7 @@ def compare(name: str, content: dict[str, Any], folder: Path) -> None:
     planned = Planned.of(spec, folder)
     works = group_works(planned.missing)
     planning = time.process_time() - began
-    found = estimate(works, torch.device("cpu"))
+    found = estimate(works, torch.device("cpu"), limit=LIMIT)
     began = time.process_time()
     farout.run(spec, folder, workers=0)
     took = time.process_time() - began

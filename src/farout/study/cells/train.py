@@ -274,7 +274,7 @@ class TrainedNetwork(Trained, NetworkSource):  # type: ignore[override]
     cell: TrainCell
 
     @property
-    def about(self) -> AboutNetwork:  # type: ignore[override]
+    def about(self) -> AboutNetwork:
         return self.cell.about
 
     def build(self, store: Store) -> Network:

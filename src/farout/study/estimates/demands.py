@@ -134,7 +134,7 @@ def _search(work: SearchWork) -> Iterator[Demand]:
 
 def _attack(work: AttackWork) -> Iterator[Demand]:
     cell = work.cell
-    network = cell.network or (cell.subject and cell.subject.classifier)
+    network = cell.network or (cell.subject.classifier if cell.subject else None)
     found = architectures(network, cell.images)
     for one in found:
         yield Demand(gradient_part(one), work.total_cost)

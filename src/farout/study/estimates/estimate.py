@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -114,7 +115,7 @@ def seconds_of(work: Work, calibration: Calibration | None = None) -> float:
 def _stored(work: Work) -> float:
     """Return the bytes of the results of a work, apart from fitted states and weights."""
     total, cell = len(work.cells) * PER_RESULT, work.cells[0]
-    images = getattr(cell, "images", None)
+    images: Any = getattr(cell, "images", None)
     pixels = math.prod(images.about.shape) if images is not None else 0
     if isinstance(work, ScoreWork):
         total += len(work.cells) * (images.about.total * PER_ROW + EXAMPLES * pixels)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from farout.study.cells.fit import MEMBER
 from farout.study.cells.train import TrainedNetwork
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource, StoredNetwork
+from farout.study.spec import NetworkSpec
 from farout.variations.variation import Variation
 
 Shape = tuple[int, int, int]
@@ -73,6 +74,8 @@ class Part:
 
 def architecture(network: NetworkSource, shape: Shape) -> Architecture:
     """Return the architecture of a network of the study."""
+    spec: NetworkSpec | None
+    size: list[Any]
     if isinstance(network, TrainedNetwork):
         spec, size = network.cell.spec, [network.cell.classes, *network.cell.train.about.shape]
     elif isinstance(network, StoredNetwork):
