@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from farout.files import atomic_file, make_folder
 from farout.report.charts import Palette
+from farout.report.charts.maps import arranged
 from farout.report.content import (
     Bars,
     Calibrations,
@@ -39,7 +40,7 @@ from farout.report.figures import (
     radar,
     scatter,
 )
-from farout.report.figures.style import style, svg
+from farout.report.figures.style import CROPPED, style, svg
 
 PARQUET, PICTURES = "parquet", ("png", "svg", "pdf")
 FORMATS = (PARQUET, *PICTURES)
@@ -84,8 +85,11 @@ def _figures(document: Document, folder: Path, formats: Sequence[str]) -> Iterat
 
 
 def _ordered(figure: Any, palette: Palette) -> Any:
-    """Return the figure with the panels of detectors in the order of the page, best first."""
-    return replace(figure, panels={name: figure.panels[name] for name in palette.ordered(figure.panels)})
+    """Return the figure with the panels, rows and columns of detectors in the order of the page, best first."""
+    panels = {name: figure.panels[name] for name in palette.ordered(figure.panels)}
+    if isinstance(figure, HeatMap):
+        panels = {name: arranged(frame, palette) for name, frame in panels.items()}
+    return replace(figure, panels=panels)
 
 
 def _draw(figure: Shown, stem: Path, formats: Sequence[str]) -> Iterator[Path]:
@@ -96,5 +100,5 @@ def _draw(figure: Shown, stem: Path, formats: Sequence[str]) -> Iterator[Path]:
             if name == "svg":
                 temporary.write_text(svg(draw, figure), encoding="utf-8")
             else:
-                draw(figure).savefig(temporary, format=name, dpi=DPI)
+                draw(figure).savefig(temporary, format=name, dpi=DPI, **CROPPED)
         yield path
