@@ -19,7 +19,7 @@ from farout.report.content import (
     Summary,
     Table,
 )
-from farout.report.export import _ordered, export
+from farout.report.export import export, ordered
 from helpers.report_pages import figures
 
 LINES = [
@@ -49,7 +49,8 @@ def test_figures_are_files_of_their_kind_in_the_folder(tmp_path, document):
 
 
 @pytest.mark.parametrize("shown", figures("alpha"), ids=lambda shown: shown.name)
-def test_every_kind_of_figure_is_a_picture_with_ink_in_every_format(tmp_path, shown):
+def test_every_kind_of_figure_is_a_picture_with_ink_in_every_format(tmp_path, shown, monkeypatch):
+    monkeypatch.setattr("farout.report.export.DPI", 50)
     document = Document("run", "quick", {"clean": Summary("title", [], [shown])}, 1)
     png, svg, pdf = export(document, tmp_path, ["png", "svg", "pdf"])
     with Image.open(png) as image:
@@ -74,7 +75,7 @@ def test_the_dots_of_a_scatter_plot_are_seen(tmp_path):
 
 def test_panels_and_rows_of_detectors_are_in_the_order_of_the_page():
     frame = pd.DataFrame([[0.1], [0.2], [0.3]], ["c", "a", "b"], ["x"])
-    found = _ordered(HeatMap("h", "t", "c", {"p": frame}), Palette(["a", "b", "c"]))
+    found = ordered(HeatMap("h", "t", "c", {"p": frame}), Palette(["a", "b", "c"]))
     assert list(found.panels["p"].index) == ["a", "b", "c"]
     assert found.panels["p"]["x"].tolist() == [0.2, 0.3, 0.1]
 
