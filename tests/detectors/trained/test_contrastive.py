@@ -1,5 +1,6 @@
 """Contrastive learning: losses and views against loops, k-means against the best partition, SSD and CSI by hand."""
 
+import colorsys
 import itertools
 import math
 
@@ -13,7 +14,7 @@ from farout.detectors.math.clusters import kmeans
 from farout.detectors.math.gaussian import ledoit_wolf
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
-from farout.detectors.trained.csi import CSI, turned
+from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, turned
 from farout.detectors.trained.ssd import SSD, VIEWS, select_known
 from farout.rng import generator
 
@@ -78,6 +79,18 @@ def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
     assert area.max() == pytest.approx(0.7, abs=0.01)
     assert (width / height).min() == pytest.approx(0.75, abs=0.01)
     assert (width / height).max() == pytest.approx(4 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize(("views", "most"), [(VIEWS, 36.0), (TRAIN_VIEWS, 25.5), (TEST_VIEWS, 25.5)])
+def test_the_hue_turns_by_at_most_a_tenth_and_in_csi_by_255_hundredths_of_degrees(views: Views, most: float):
+    """CSI's code divides by 360 a turn that it multiplies by 255: 0.1 · 255° instead of 0.1 · 360°."""
+    image = torch.tensor([0.8, 0.2, 0.2]).view(1, 3, 1, 1).expand(2, 3, 8, 8)
+    uniform = torch.full((2, 11), 0.5)
+    uniform[:, 1:3] = torch.tensor([0.0, 1.0])  # jittered, not gray
+    uniform[:, 6] = torch.tensor([0.0, 1.0])
+    found = (views.apply(image, uniform)[:, :, 4, 4] * 255).round().to(torch.uint8)
+    hues = [math.degrees(2 * math.pi * colorsys.rgb_to_hsv(*(pixel.double() / 255).tolist())[0]) for pixel in found]
+    assert hues == pytest.approx([360 - most, most], abs=0.5)
 
 
 def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():

@@ -23,7 +23,10 @@ from farout.training import Batch, Context, Recipe, Task
 
 TURNS = 4
 """Rotations by 0, 90, 180 and 270 degrees: the shifting transformation."""
-TRAIN_VIEWS, TEST_VIEWS = Views(area=(0.08, 1.0), flip=False), Views(area=(0.54, 0.54), flip=False)
+HUE = 0.1 * 255 / 360
+"""Largest turn of the hue: the authors' code adds 255 instead of 360 degrees per turn."""
+TRAIN_VIEWS = Views(area=(0.08, 1.0), flip=False, hue=HUE)
+TEST_VIEWS = Views(area=(0.54, 0.54), flip=False, hue=HUE)
 TEMPERATURE = 0.5
 ENCODER = ("conv1.", "bn1.", "layer")
 """Prefixes of the encoder's tensors in the authors' checkpoint."""
@@ -45,7 +48,7 @@ class ShiftContrast(Task):
 
     @property
     def identity(self) -> Json:
-        return {"name": "csi", "version": 1}
+        return {"name": "csi", "version": 2}
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         views = torch.cat([self._views(batch.images, context.generator) for _ in range(2)])
@@ -73,6 +76,7 @@ class CSI(TrainedDetector):
     """
 
     name = "csi"
+    version = 2
     at_once = 64
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"width": 16, "views": 1},
