@@ -112,12 +112,6 @@ def test_training_starts_from_norms_that_are_set_on_training_images_and_sees_noi
     assert not any(whole)
 
 
-def test_the_full_recipe_is_that_of_the_paper():
-    recipe = Glow(preset="full").recipe()
-    assert (recipe.optimizer, recipe.lr, recipe.batch, recipe.epochs) == ("adam", 1e-4, 64, 500)
-    assert (recipe.clip, recipe.schedule, recipe.weight_decay) == (0.1, "constant", 0)
-
-
 def test_a_zero_convolution_is_scaled_by_exp_of_three_log_scales():
     layer = ZeroConvolution(2, 2)
     inputs = torch.randn(1, 2, 4, 4)
