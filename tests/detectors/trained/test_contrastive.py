@@ -14,9 +14,11 @@ from farout.detectors.math.clusters import kmeans
 from farout.detectors.math.gaussian import ledoit_wolf
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
-from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, turned
-from farout.detectors.trained.ssd import SSD, VIEWS, select_known
+from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, ShiftContrast, turned
+from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.ssd import SSD, VIEWS, ContrastiveTask, select_known
 from farout.rng import generator
+from farout.training import Batch, Context, Position, Recipe
 
 
 def unit(count, size, seed=0):
@@ -100,6 +102,61 @@ def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():
     torch.testing.assert_close(views.apply(images, uniform)[1:2], views.apply(images[1:2], uniform[1:2]))
     views.apply(images, uniform).sum().backward()
     assert images.grad.abs().flatten(1).sum(1).min() > 0
+
+
+def context(seed: int = 3) -> Context:
+    return Context(Position("", 0, 0, 1, 1), Recipe(epochs=1), {}, torch.device("cpu"), seed)
+
+
+def few_images(count: int = 3) -> Batch:
+    images = torch.rand(count, 3, 32, 32, generator=generator(8))
+    return Batch(images, torch.tensor([0, 1, 0])[:count], torch.arange(count))
+
+
+def network(kind: type[SSD | CSI], **settings: object) -> SSD | CSI:
+    torch.manual_seed(0)
+    detector = kind(width=4, **settings)  # type: ignore[arg-type]
+    detector.modules = {name: one.eval() for name, one in detector.build(Inputs(3, 32, 2)).items()}
+    return detector
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+@torch.no_grad()
+def test_a_step_of_ssd_contrasts_two_views_of_every_image(supervised: bool):
+    """The loss at τ = 0.5, times τ/0.07; with labels all views of a class are positives."""
+    detector, batch, draws = network(SSD, supervised=supervised), few_images(), generator(3, "task")
+    task = ContrastiveTask(detector.network, supervised)
+    views = [VIEWS(batch.images, draws) for _ in range(2)]
+    rows = torch.nn.functional.normalize(detector.network.project(detector.network(torch.cat(views))), dim=1)
+    groups = [0, 1, 0, 0, 1, 0] if supervised else [0, 1, 2, 0, 1, 2]
+    total = 0.0
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        scaled = {j: float(rows[i] @ rows[j]) / 0.5 for j in others}
+        positives = [j for j in others if groups[j] == groups[i]]
+        normalizer = math.log(sum(map(math.exp, scaled.values())))
+        total += sum(normalizer - scaled[j] for j in positives) / len(positives) / 6
+    assert float(task.loss("model", batch, context())) == pytest.approx(total * 0.5 / 0.07, rel=1e-4)
+
+
+@torch.no_grad()
+def test_a_step_of_csi_contrasts_turned_images_and_names_their_turns():
+    """A view's only positive is the other view of the same image in the same turn; plus cross entropy of the turns."""
+    detector, batch, draws = network(CSI), few_images(2), generator(3, "task")
+    views = []
+    for _ in range(2):
+        mirrored = torch.rand(2, generator=draws) < 0.5
+        images = torch.stack([one.flip(2) if flip else one for one, flip in zip(batch.images, mirrored, strict=True)])
+        views.append(TRAIN_VIEWS(torch.cat([images.rot90(turn, (2, 3)) for turn in range(4)]), draws))
+    features = detector.network(torch.cat(views))
+    rows = torch.nn.functional.normalize(detector.network.project(features), dim=1)
+    names = detector.network.name_shift(features).log_softmax(1)
+    total = 0.0
+    for i in range(16):
+        others = {j: float(rows[i] @ rows[j]) / 0.5 for j in range(16) if j != i}
+        total += math.log(sum(map(math.exp, others.values()))) - others[(i + 8) % 16]
+        total -= float(names[i, i % 8 // 2])
+    assert float(ShiftContrast(detector.network).loss("model", batch, context())) == pytest.approx(total / 16, rel=1e-4)
 
 
 def test_ssd_scores_are_mahalanobis_distances_of_standardized_features():
