@@ -16,6 +16,7 @@ from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
 from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, ShiftContrast, turned
 from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.regret import LikelihoodRegret
 from farout.detectors.trained.ssd import SSD, VIEWS, ContrastiveTask, select_known
 from farout.rng import generator
 from farout.training import Batch, Context, Position, Recipe
@@ -236,6 +237,23 @@ def test_ssd_k_needs_outliers_also_with_weights_that_lack_their_statistics(tmp_p
     assert torch.equal(farout.detectors.load(tmp_path / "known.safetensors").score(images), detector.score(images))
     with pytest.raises(ValueError, match="one cluster, got clusters=2"):
         SSD(known=1, clusters=2)
+
+
+def test_settings_of_the_score_are_checked_before_training():
+    for create, message in [
+        (lambda: SSD(clusters=0), "clusters must be a whole number of at least 1, got 0"),
+        (lambda: CSI(views=0), "views must be a whole number of at least 1, got 0"),
+        (lambda: LikelihoodRegret(draws=0), "draws must be a whole number of at least 1, got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            create()
+
+
+def test_a_cluster_of_one_image_is_refused():
+    """It has no covariance: every distance to it would be 0, and with it every score."""
+    train = farout.load("toy", "train").limit(6)
+    with pytest.raises(ValueError, match="one of the 6 clusters has a single training image"):
+        SSD(width=4, clusters=6, training={"steps": 1, "batch": 2}).fit(train, val=train)
 
 
 def test_turns_are_quarter_turns():

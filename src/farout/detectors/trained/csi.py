@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from farout.checks import check_count
 from farout.core import ImageSet
 from farout.detectors.catalog import register
 from farout.detectors.trained.contrastive.losses import contrastive_loss
@@ -72,7 +73,7 @@ class CSI(TrainedDetector):
     """Similarity to the nearest training image, and confidence in the turn, over four turns (section 2.3, eq. 11).
 
     Every image is scored by the same random views, so that its score does not depend on its batch; the authors draw
-    other ones for every image of a batch.
+    other ones for every image of a batch. The axes of all training images are kept, 2 KB each, and saved.
     """
 
     name = "csi"
@@ -86,6 +87,10 @@ class CSI(TrainedDetector):
     """Channels of the ResNet-18's first stage."""
     views: int = BY_PRESET
     """Views per turn that a score averages over."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("views", self.views)
 
     def recipe(self) -> Recipe:
         if self.preset == "small":
