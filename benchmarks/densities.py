@@ -1,7 +1,7 @@
 """Log-likelihoods of glow and pixelcnn: beside normflows' flow of the same size, and beside the bare network.
 
-We know no package for torch that has PixelCNN++, so pixelcnn is compared with its network alone, which any implementation
-must compute. TensorFlow Probability has it (`tfp.distributions.PixelCNN`), on another framework: it is not compared.
+We know no package for torch that has PixelCNN++, so pixelcnn is compared with its network alone, which any other must
+compute too. TensorFlow Probability has it (`tfp.distributions.PixelCNN`), on another framework: it is not compared.
 """
 
 from __future__ import annotations
