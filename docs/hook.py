@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mkdocs.structure.files import File
+
 from generate import expand
 from generate.links import ROOT, copied, outside, redirected
-from mkdocs.structure.files import File
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import types
-from collections.abc import Iterator
 
 TOP = "farout"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from generate.markdown import code, table
-
 from farout.protocols.attributes.plan import IMAGES as ATTRIBUTES
 from farout.protocols.evasion.entries import EFFORT as EVASION
 from farout.protocols.evg.entries import EFFORT as EVG
@@ -13,6 +11,7 @@ from farout.protocols.rood.entries import INLIERS as ROOD
 from farout.protocols.shared.budgets import IMAGES
 from farout.study.budget import LIMITS, SHARED
 from farout.study.spec import BUDGETS
+from generate.markdown import code, table
 
 LINES: dict[str, dict[Any, Any]] = {
     "training images": {budget: SHARED[budget].train_images for budget in BUDGETS},

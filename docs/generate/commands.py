@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import typer
-from generate.markdown import code, one_line, prose, table
 from rich.text import Text
 from typer.models import OptionInfo
 
 from farout.cli import app
+from generate.markdown import code, one_line, prose, table
 
 WORDS = {str: "TEXT", int: "INTEGER", float: "FLOAT", Path: "PATH"}
 """Words for the values of options."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from generate.markdown import code, one_line, prose, table
-
 from farout.cli.details import about, parameters
 from farout.registry import registry_of
+from generate.markdown import code, one_line, prose, table
 
 
 def components(kind: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from generate.markdown import code, one_line, prose, table
 from pydantic import BaseModel
 
 from farout.cli.details import field_docs, parameters
 from farout.protocols import PROTOCOLS
 from farout.study.spec import StudySpec
 from farout.study.spec.networks import TrainSpec
+from generate.markdown import code, one_line, prose, table
 
 PLAIN = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", dict: "mapping", NoneType: ""}
 """Words for types of values in YAML."""
@@ -55,9 +55,7 @@ def protocol(name: str) -> str:
 
 def _section(model: type[Any]) -> str:
     about = prose(one_line(model.__doc__ or ""))
-    rows = (
-        [code(key), _words(_types(model)[key]), _default(model, key), _meaning(model, key)] for key in keys(model)
-    )
+    rows = ([code(key), _words(_types(model)[key]), _default(model, key), _meaning(model, key)] for key in keys(model))
     return f"## {title(model)}\n\n{about}\n\n{table(('key', 'value', 'default', 'meaning'), rows)}"
 
 

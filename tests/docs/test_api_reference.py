@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from generate import expand
-from generate.docstrings import rewritten
 
 import farout
+from generate import expand
+from generate.docstrings import rewritten
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {page.stem: expand(page.read_text(encoding="utf-8")) for page in (DOCS / "reference" / "api").glob("*.md")}

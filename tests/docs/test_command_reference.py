@@ -6,9 +6,9 @@ import re
 
 import pytest
 import typer
-from generate.commands import commands, verbs
 
 from farout.cli import app
+from generate.commands import commands, verbs
 
 SECTIONS = {part.split("\n", 1)[0]: part for part in commands().split("## ")[1:]}
 GROUP = typer.main.get_group(app)

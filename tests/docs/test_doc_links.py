@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+
 from generate import expand
 from generate.links import copied, outside, redirected
 
@@ -15,6 +17,12 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+@cache
+def expanded(page: Path) -> str:
+    """Return the text of a page with its generated parts."""
+    return expand(page.read_text(encoding="utf-8"))
 
 
 def link_targets(text: str) -> list[str]:
@@ -25,7 +33,7 @@ def link_targets(text: str) -> list[str]:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, its generated parts included."""
-    plain = re.sub(r"^```.*?^```", "", expand(page.read_text(encoding="utf-8")), flags=re.MULTILINE | re.DOTALL)
+    plain = re.sub(r"^```.*?^```", "", expanded(page), flags=re.MULTILINE | re.DOTALL)
     return {slug(heading) for heading in re.findall(r"^#+ (.+)$", plain, re.MULTILINE)}
 
 
@@ -36,7 +44,7 @@ def slug(heading: str) -> str:
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_relative_link_resolves(page: Path) -> None:
-    for target in link_targets(expand(page.read_text(encoding="utf-8"))):
+    for target in link_targets(expanded(page)):
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
         assert found.is_relative_to(ROOT), target
@@ -54,7 +62,9 @@ def test_links_are_found_and_dead_ones_noticed() -> None:
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
-    lines = re.findall(r"^ +- (?:[^:\n]+: )?([\w/.]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(
+        r"^ +- (?:[^:\n]+: )?([\w/.]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert sorted(lines) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
 
 
