@@ -41,7 +41,8 @@ def test_the_site_has_the_pages() -> None:
 
 
 def test_docstrings_become_lists_and_code() -> None:
-    text = 'Return a set.\n\nside, crop: pixels;\n    cut first.\nname: a name.\n\nNote: not a parameter.\n\n    >>> load("toy")\n    ...'
+    lists = "side, crop: pixels;\n    cut first.\nname: a name.\n\nNote: not a parameter."
+    text = f'Return a set.\n\n{lists}\n\n    >>> load("toy")\n    ...'
     assert rewritten(text, {"side", "crop", "name"}).splitlines() == [
         "Return a set.",
         "",
