@@ -23,11 +23,13 @@ BLOCKS = [
 MINIMAL = {"name": "shown", "inliers": "toy", "detectors": ["msp"]}
 OWN = "mine"
 """Name of the reader's own component in examples."""
+FILE = "gan.safetensors", "dcgan"
+"""File of a generator, which is read when it is named; a name takes its place."""
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_an_example_is_a_study_or_a_part_of_one(block: str, tmp_path: Path) -> None:
-    shown = yaml.safe_load(block)
+    shown = yaml.safe_load(block.replace(*FILE))
     shown["networks"] = [one for one in shown.get("networks", []) if one.get("name") != OWN]
     spec = StudySpec.model_validate({**MINIMAL, **shown}, context={"folder": tmp_path})
     for protocol in spec.protocols:
