@@ -122,14 +122,15 @@ def _write_manifest(name: str, recorder: Recorder, names: Mapping[str, str], fol
         data.append(facts.model_copy(update=renamed({"name": facts.name, "options": facts.options}, names)))
     networks = [describe_network(source, digest) for source, digest in recorder.networks.values()]
     manifest = Manifest(
-        format=FORMAT, name=name, packed_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions(),
+        format=FORMAT, name=name, packed_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions(),
         data=data, networks=[one.model_copy(update={"spec": renamed(one.spec, names)}) for one in networks],
         files=_files(folder),
     )  # fmt: skip
     write_verified_json(folder / MANIFEST, manifest.model_dump(mode="json"))
 
 
-def _versions() -> Versions:
+def versions() -> Versions:
+    """Return the versions of the software of this process."""
     from farout import __version__
 
     return Versions(

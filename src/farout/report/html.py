@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from farout.report.tables import write_tables
 from farout.report.views.parts import figure_view, is_worst_case, table_view
 from farout.report.views.standing import anchor, matrix_view, verdict_views
 
+SCRIPTS = ("theme.js", "tables.js", "page.js")
 FEW, MOST = 5, 9
 """Verdicts and panels of a figure that are shown before the others are folded."""
 
@@ -35,19 +37,24 @@ def render(document: Document, tables: str = "") -> str:
     overview = document.overview
     palette = Palette(list(dict.fromkeys(subject.detector for subject in overview.subjects)))
     sections = [_section(name, one, palette, charts) for name, one in document.summaries.items()]
-    scripts = [_script(get_plotlyjs()), _script(_resource("page.js"))]
+    scripts = [script(get_plotlyjs()), *map(script, map(resource, SCRIPTS))]
     values = {
         "document": document, "tables": tables, "few": FEW, "most": MOST,
         "headlines": headlines(overview), "verdicts": verdict_views(overview, palette),
         "matrix": matrix_view(overview, palette), "sections": sections, "pictures": _pictures(sections),
         "links": _links(document), "fitted": [table_view(table) for table in document.fitted],
         "spec": yaml.safe_dump(document.spec, sort_keys=False, allow_unicode=True) if document.spec else "",
-        "style": Markup(_resource("page.css")), "scripts": [Markup(script) for script in scripts],
-        "charts": Markup(_json(charts)), "policy": _policy(scripts),
+        "style": Markup(resource("page.css")), "scripts": [Markup(one) for one in scripts],
+        "charts": Markup(_json(charts)), "policy": policy(scripts),
     }  # fmt: skip
+    return fill("template.html", values)
+
+
+def fill(template: str, values: Mapping[str, Any]) -> str:
+    """Return a page: the template with these values, all text escaped."""
     loader = PackageLoader("farout", "report")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("template.html").render(values).lstrip()
+    return environment.get_template(template).render(values).lstrip()
 
 
 def write_report(document: Document, path: Path) -> Path:
@@ -97,11 +104,12 @@ def _links(document: Document) -> list[tuple[str, str]]:
     ]
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """Return the text of a file of this package."""
     return files("farout.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _script(source: str) -> str:
+def script(source: str) -> str:
     """Return a script that can stand in a page: nothing in it ends the element."""
     return source.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -112,9 +120,9 @@ def _json(content: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _policy(scripts: list[str]) -> str:
+def policy(scripts: list[str]) -> str:
     """Return a content security policy that runs these scripts and no others, and loads nothing."""
     hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
+        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts
     )
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"

@@ -95,7 +95,7 @@ def _equal(a: str, b: str, relative: float, absolute: float) -> bool:
 
 
 def _printed(page: str) -> str:
-    return UNREAD.sub("", page)
+    return " ".join(UNREAD.sub("", page).split())
 
 
 def _text_errors(path: str, found: str, expected: str) -> Iterator[str]:
