@@ -48,7 +48,7 @@ def known_sets(table: Path | None = None) -> dict[str, Known]:
 
 
 def rendered(name: str, split: str, options: Mapping[str, Any]) -> ImageSet | None:
-    """Return a built-in set that is rendered from these options; None for other sets, and for options that name files."""
+    """Return a built-in set that is rendered; None for other sets, and for options that could name files."""
     plain = all(type(value) is int and 0 <= value <= LARGEST for value in options.values())
     return load(name, split, **options) if name in RENDERED and plain else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from farout.data.known import Known, known_sets
 from farout.leaderboard.checks.data import Sets, open_sets
@@ -25,7 +25,7 @@ from farout.report.content import Document
 from farout.study.records import read_verified_json
 from farout.study.results import PLAN, Results
 from farout.study.sources.opening import opened_by
-from farout.study.spec import DataSpec
+from farout.study.spec import Data, DataSpec
 
 LIMITS = (
     "This finds damage and inconsistency, not forgery: whoever computes all scores anew with a better detector, or "
@@ -86,7 +86,9 @@ def _finished(stage: Stage, checked: Checked, table: Mapping[str, Known]) -> boo
     try:
         found = list(stage(checked, table))
     except (ValueError, OSError, LookupError, TypeError, AttributeError, RecursionError, RuntimeError) as error:
-        checked.errors.append(f"the submission cannot be read further ({stage.__doc__}): {type(error).__name__}: {error}")
+        checked.errors.append(
+            f"the submission cannot be read further ({stage.__doc__}): {type(error).__name__}: {error}"
+        )
         return False
     checked.errors += found
     return not (found and stage in NECESSARY)
@@ -125,7 +127,9 @@ def _study(checked: Checked, table: Mapping[str, Known]) -> Iterator[str]:
         if isinstance(error, ValueError) and str(error).startswith("the study"):
             yield str(error)
         else:
-            checked.notes.append(f"identities were not worked out from the study, only compared with each other: {error}")
+            checked.notes.append(
+                f"identities were not worked out from the study, only compared with each other: {error}"
+            )
         return
     checked.notes += [f"identities of {reason}" for reason in checked.derived.left_out]
     yield from identity_errors(stored, results, checked.derived)
@@ -142,8 +146,8 @@ def _figures(checked: Checked, table: Mapping[str, Known]) -> Iterator[str]:
         yield from figure_errors(submission, checked.document, bounds)
     else:
         checked.notes.append(
-            f"tables and report were written by farout {submission.manifest.versions.farout}, this is {_version()}: they "
-            "are not compared; a site shows those that this version computes"
+            f"tables and report were written by farout {submission.manifest.versions.farout}, this is {_version()}: "
+            "they are not compared; a site shows those that this version computes"
         )
 
 
@@ -171,18 +175,14 @@ def _opener(submission: Submission, sets: Sets) -> Declarer:
     networks: dict[Any, str] = {}
     for network in submission.manifest.networks:
         try:
-            key, digest = declare_network(network, folder)
+            found_key, digest = declare_network(network, folder)
         except ValidationError as error:
             raise ValueError(f"the network {network.spec.get('name')} of the manifest is not valid: {error}") from None
-        networks[key] = digest
+        networks[found_key] = digest
     return Declarer(images, networks)
 
 
 def _data_spec(value: dict[str, Any], folder: Path) -> DataSpec:
-    from pydantic import TypeAdapter
-
-    from farout.study.spec import Data
-
     return TypeAdapter[DataSpec](Data).validate_python(value, context={"folder": folder})
 
 
@@ -190,5 +190,3 @@ def _version() -> str:
     from farout import __version__
 
     return __version__
-
-

@@ -60,7 +60,7 @@ def describe(images: ImageSet, spec: DataSpec, file: str) -> tuple[DataFacts, Co
         name=spec.name, split=spec.split, options=spec.options, title=images.name, fingerprint=images.fingerprint,
         total=len(images), channels=images.shape[0], height=images.shape[1], width=images.shape[2],
         classes=tuple(images.classes), attributes=tuple(images.attributes), labeled=images.labels is not None,
-        origin=origin and Origin(fingerprint=origin.fingerprint, total=len(origin)), file=file,
+        origin=None if origin is None else Origin(fingerprint=origin.fingerprint, total=len(origin)), file=file,
     )  # fmt: skip
     return facts, columns
 
@@ -108,7 +108,7 @@ def declare(facts: DataFacts, path: Path) -> ImageSet:
 
 
 def _whole(values: NDArray[Any], end: int, what: str) -> NDArray[np.int64]:
-    if values.dtype != np.int64 or (len(values) and not (0 <= values.min() and values.max() < end)):
+    if values.dtype != np.int64 or (len(values) and not (values.min() >= 0 and values.max() < end)):
         raise ValueError(f"{what} must be a whole number from 0 to {end - 1}")
     return values
 
@@ -141,7 +141,9 @@ class Declarer(Opener):
         unlimited = spec.model_copy(update={"limit": None, "label": None})
         images = self._sets.get(unlimited.model_dump_json())
         if images is None:
-            raise ValueError(f"the study names {unlimited.name}:{unlimited.split}, which the submission does not describe")
+            raise ValueError(
+                f"the study names {unlimited.name}:{unlimited.split}, which the submission does not describe"
+            )
         if spec.limit is None or spec.limit >= len(images):
             return images
         return images.subset(first_indices(images, spec.limit))

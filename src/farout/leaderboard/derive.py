@@ -64,7 +64,11 @@ def _derivable(spec: StudySpec) -> tuple[StudySpec, list[str]]:
         "networks": list(_kept(spec.networks, _network_problem, reasons)),
         "protocols": list(_kept(spec.protocols, lambda one: _component_problem(one, ["protocol"]), reasons)),
     }
-    generated = [*spec.outliers, *spec.auxiliary_outliers, *([spec.validation_outliers] if spec.validation_outliers else [])]
+    generated = [
+        *spec.outliers,
+        *spec.auxiliary_outliers,
+        *([spec.validation_outliers] if spec.validation_outliers else []),
+    ]
     if not all(isinstance(one, DataSpec) for one in generated) and any(_names_file(one) for one in generated):
         raise ValueError("its generated sets use weights from files")
     for kind, items in kept.items():
@@ -99,7 +103,7 @@ def _network_problem(item: NetworkSpec | EnsembleSpec) -> str:
 def _component_problem(item: Any, kinds: list[str]) -> str:
     """Return why a component cannot be made here: it is the user's own, or reads files or addresses; else ""."""
     what = f"{kinds[0]} {item.name}"
-    makers = [maker for kind in kinds for maker in _makers(item.name, registry_of(kind))]  # type: ignore[arg-type]
+    makers = [maker for kind in kinds for maker in _makers(item.name, registry_of(kind))]
     if not makers or any(map(is_users, makers)):
         return f"{what}: it is not a part of farout"
     if foreign := next(_foreign(item.params), None):
@@ -138,5 +142,3 @@ def _names_file(value: Any) -> bool:
 def protocols_known(names: Iterable[str]) -> bool:
     """Return True if all protocols are farout's own, so that their tables can be computed here."""
     return all(_makers(name, PROTOCOLS) and not is_users(PROTOCOLS[name]) for name in names)
-
-

@@ -14,9 +14,9 @@ import torch
 
 from farout.files import atomic_folder, sha256
 from farout.leaderboard.declared import Recorder, describe, describe_network, write_columns
+from farout.leaderboard.derive import plan_study
 from farout.leaderboard.portable import renamed, short_names
 from farout.leaderboard.submission import FORMAT, MANIFEST, FileFacts, Manifest, Submission, Versions
-from farout.leaderboard.derive import plan_study
 from farout.protocols.document import document
 from farout.report.html import write_report
 from farout.study.records import write_record, write_verified_json
@@ -102,7 +102,9 @@ def _copy_record(store: Store, cell: str, folder: Path) -> None:
     """Copy one record without the files that are left out; their checksums stay in the record."""
     facts = store.facts(cell)
     files = facts.pop("files")
-    left_out = {name for name in files if name in LEFT_OUT or (facts["identity"]["kind"], name) == ("attack", "images.npy")}
+    left_out = {
+        name for name in files if name in LEFT_OUT or (facts["identity"]["kind"], name) == ("attack", "images.npy")
+    }
     folder.mkdir(parents=True)
     kept = [name for name in files if name not in left_out]
     for name in kept:
@@ -133,9 +135,7 @@ def versions() -> Versions:
     """Return the versions of the software of this process."""
     from farout import __version__
 
-    return Versions(
-        farout=__version__, python=platform.python_version(), torch=torch.__version__, numpy=np.__version__
-    )
+    return Versions(farout=__version__, python=platform.python_version(), torch=torch.__version__, numpy=np.__version__)
 
 
 def _files(folder: Path) -> dict[str, FileFacts]:

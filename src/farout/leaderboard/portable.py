@@ -85,4 +85,3 @@ def check_paths(spec: Json) -> None:
         parts = text.replace("\\", "/").split("/")
         if is_absolute(text) or text.startswith("~") or ".." in parts:
             raise ValueError(f"the study holds the path {text[:200]!r}, which leads out of the submission")
-

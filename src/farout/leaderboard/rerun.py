@@ -65,8 +65,12 @@ class Rerun(BaseModel):
     def __str__(self) -> str:
         lines = [f"computed here: {title}" for title in self.computed]
         lines += [f"left out: {text}" for text in self.left_out]
-        lines += [f"{name}: largest difference {value:.2g} standard deviations" for name, value in self.detectors.items()]
-        verdict = "the scores are those of these weights and data" if self.passed else f"other scores, most of {self.worst}"
+        lines += [
+            f"{name}: largest difference {value:.2g} standard deviations" for name, value in self.detectors.items()
+        ]
+        verdict = (
+            "the scores are those of these weights and data" if self.passed else f"other scores, most of {self.worst}"
+        )
         return "\n".join(
             [*lines, f"{self.sample} drawn images, {self.equal} scores equal to the last bit; {verdict} (tolerance "
              f"{self.tolerance:g} standard deviations, largest difference {self.largest_difference:.3g})"]
@@ -161,10 +165,8 @@ def _prepare(
     for name in {*needed, *(one.stored for one in results)}:
         if own.has(name):
             _restore(own, name, available, store)
-    models_missing = [
-        cell for cell in needed.values() if not isinstance(cell, ScoreCell) and not store.has(cell.id) and own.has(cell.id)
-        and OMITTED in own.facts(cell.id) and cell.identity["kind"] != "attack"
-    ]  # fmt: skip
+    lost = [cell for cell in needed.values() if not store.has(cell.id) and own.has(cell.id)]
+    models_missing = [cell for cell in lost if not isinstance(cell, ScoreCell) and cell.identity["kind"] != "attack"]
     outcome = run(models_missing, store, device=device)
     if outcome.failed:
         raise ValueError("models could not be made again:\n" + "\n".join(dict.fromkeys(outcome.failed.values())))
@@ -218,7 +220,12 @@ def _usable(results: Sequence[Scored], store: Store) -> tuple[list[Scored], list
 
 
 def _outcome(
-    submission: Submission, drawn: Sequence[Drawn], seed: int, tolerance: float, computed: list[str], left_out: list[str]
+    submission: Submission,
+    drawn: Sequence[Drawn],
+    seed: int,
+    tolerance: float,
+    computed: list[str],
+    left_out: list[str],
 ) -> Rerun:
     worst = max(drawn, key=lambda one: _largest(one))
     detectors: dict[str, float] = {}
@@ -256,5 +263,3 @@ def _pairs(items: Sequence[str]) -> Iterator[tuple[str, Path]]:
         if not (name and sign and path):
             raise ValueError(f"--file takes NAME=PATH, got {item!r}")
         yield name, Path(path)
-
-

@@ -12,6 +12,7 @@ Nothing in a submission is imported, unpickled or run, and no path in it leads o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -32,10 +33,16 @@ LARGEST = 1 << 26
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
+LAYOUT = re.compile(
+    r"(plan\.json|intervals\.json|report\.html|tables/[^/]+\.(csv|tex)|data/\d+\.parquet|failures/[^/]+\.json|cells/[^/]+/[^/]+)"
+)
+"""Files that a submission may hold."""
+
+
 def _plain_path(path: str) -> str:
-    """Raise for a path that could lead out of the folder."""
-    if not all(is_plain(part) for part in path.split("/")):
-        raise ValueError(f"{path!r} is not a path of plain names inside the submission")
+    """Raise for a path that could lead out of the folder, or that is no part of a submission."""
+    if not all(is_plain(part) for part in path.split("/")) or not LAYOUT.fullmatch(path):
+        raise ValueError(f"{path[:200]!r} is not the path of a file of a submission")
     return path
 
 

@@ -20,7 +20,9 @@ SCRIPTS = ("theme.js", "tables.js")
 
 def render_board(board: Board) -> str:
     """Return the page of the leaderboard."""
-    return fill("board.html", {"board": board, "view": board_view(board), "recomputed": RECOMPUTED, "rerun": RERUN} | _page())
+    return fill(
+        "board.html", {"board": board, "view": board_view(board), "recomputed": RECOMPUTED, "rerun": RERUN} | _page()
+    )
 
 
 def render_provenance(entry: Entry) -> str:

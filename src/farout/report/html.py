@@ -122,7 +122,5 @@ def _json(content: object) -> str:
 
 def policy(scripts: list[str]) -> str:
     """Return a content security policy that runs these scripts and no others, and loads nothing."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts
-    )
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts)
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"

@@ -40,7 +40,9 @@ def _row_errors(results: Results, derived: Derived) -> Iterator[str]:
         )
     if len(wrong) > SHOWN:
         yield f"and {len(wrong) - SHOWN:,} more results that are not those of the study"
-    yield from _listed([row for key, row in expected.items() if key not in found], "the study asks for", "is not in the plan")
+    yield from _listed(
+        [row for key, row in expected.items() if key not in found], "the study asks for", "is not in the plan"
+    )
     if not derived.left_out:
         more = [row for key, row in found.items() if key not in expected]
         yield from _listed(more, "the plan has", "is not a result of its study")

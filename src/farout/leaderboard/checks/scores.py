@@ -30,6 +30,8 @@ TOLERANCE = 1e-4
 """Largest difference between scores of one image, in standard deviations of the scores: sums are rounded differently in
 batches of another size."""
 ATTRIBUTE = "attribute:"
+Result = tuple[Entry, ScoreCell]
+"""Entry of a plan, with its cell."""
 
 
 def column_errors(results: Results) -> Iterator[str]:
@@ -50,7 +52,8 @@ def column_errors(results: Results) -> Iterator[str]:
         for name in (one for one in columns if images and (one in ("index", "label") or one.startswith(ATTRIBUTE))):
             first, values = labels.setdefault((str(images), name), (cell, columns[name]))
             if not np.array_equal(values, columns[name]):
-                yield f"cells/{cell} and cells/{first} are of the same images, and differ in {_first(name, values, columns)}"
+                where = _first(name, values, columns)
+                yield f"cells/{cell} and cells/{first} are of the same images, and differ in {where}"
 
 
 def _first(name: str, values: NDArray[Any], columns: Mapping[str, NDArray[Any]]) -> str:
@@ -79,8 +82,8 @@ def _example_errors(store: Store, cell: str, columns: Mapping[str, NDArray[Any]]
     for name, expected in (("lowest", order), ("highest", order[::-1])):
         if name in shown and not np.array_equal(shown[name], expected[: len(shown[name])]):
             yield (
-                f"cells/{cell} ({store.facts(cell).get('title')}): its pictures are of other images than those with the "
-                f"{name} scores; a score has been changed"
+                f"cells/{cell} ({store.facts(cell).get('title')}): its pictures are of other images than those with "
+                f"the {name} scores; a score has been changed"
             )
 
 
@@ -109,14 +112,13 @@ def _expected(images: ImageSet) -> dict[str, NDArray[Any]]:
 
 def agreement_errors(results: Results, derived: Derived) -> Iterator[str]:
     """Yield where a detector has different scores of the same unchanged image in two results."""
-    groups: dict[tuple[str, str], dict[str, Entry]] = {}
+    groups: dict[tuple[str, str], dict[str, Result]] = {}
     for entry in derived.entries:
-        cell = entry.cell
-        if isinstance(cell, ScoreCell) and results.store.has(cell.id):
-            key = digest(cell.subject.identity()), base_of(cell.images)
-            groups.setdefault(key, {}).setdefault(cell.id, entry)
-    for entries in groups.values():
-        first, *others = sorted(entries.values(), key=lambda one: -len(results.store.scores(one.cell.id)))
+        if isinstance(entry.cell, ScoreCell) and results.store.has(entry.cell.id):
+            key = digest(entry.cell.subject.identity()), base_of(entry.cell.images)
+            groups.setdefault(key, {}).setdefault(entry.cell.id, (entry, entry.cell))
+    for found in groups.values():
+        first, *others = sorted(found.values(), key=lambda one: -len(results.store.scores(one[1].id)))
         for other in others:
             yield from _disagreement(results, first, other)
 
@@ -132,21 +134,20 @@ def base_of(source: ImageSource) -> str:
     return source.about.fingerprint
 
 
-def _disagreement(results: Results, first: Entry, other: Entry) -> Iterator[str]:
-    one, two = (_by_index(results, entry.cell) for entry in (first, other))
+def _disagreement(results: Results, first: Result, other: Result) -> Iterator[str]:
+    one, two = (_by_index(results, cell) for _, cell in (first, other))
     shared = sorted(one.keys() & two.keys())
     if not shared:
         return
     a, b = (np.array([scores[index] for index in shared]) for scores in (one, two))
     apart = np.abs(a - b)
-    spread = float(np.std(list(one.values()))) or 1.0
-    if (worst := int(apart.argmax())) is not None and apart[worst] > TOLERANCE * spread:
-        tags = first.tags
-        on = f" on {tags['network']}" if tags.get("network") else ""
+    wrong = apart > TOLERANCE * (float(np.std(list(one.values()))) or 1.0)
+    if wrong.any():
+        worst, (entry, cell) = int(apart.argmax()), first
         yield (
-            f"{tags.get('detector')}{on}: its scores of the same {first.cell.images.about.name} images differ between "  # type: ignore[attr-defined]
-            f"{first.protocol} and {other.protocol}: image {shared[worst]} has {a[worst]:.6g} (cells/{first.cell.id}) and "
-            f"{b[worst]:.6g} (cells/{other.cell.id}); {int((apart > TOLERANCE * spread).sum()):,} of {len(shared):,} differ"
+            f"{cell.subject.title}: its scores of the same images of {cell.images.about.name} differ between "
+            f"{entry.protocol} and {other[0].protocol}: image {shared[worst]} has {a[worst]:.6g} (cells/{cell.id}) and "
+            f"{b[worst]:.6g} (cells/{other[1].id}); {int(wrong.sum()):,} of {len(shared):,} differ"
         )
 
 

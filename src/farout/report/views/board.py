@@ -45,7 +45,13 @@ def _columns(board: Board) -> list[dict[str, str]]:
     worst = [{"name": name, "kind": "number"} for name in numbers]
     by_protocol = [{"name": f"worst: {title}", "kind": "number"} for title in board.stressful.values()]
     facts = ("budget", "training data", "extra data", "badge", "report")
-    return [*texts, *worst, {"name": "under", "kind": "text"}, *by_protocol, *({"name": n, "kind": "text"} for n in facts)]
+    return [
+        *texts,
+        *worst,
+        {"name": "under", "kind": "text"},
+        *by_protocol,
+        *({"name": n, "kind": "text"} for n in facts),
+    ]
 
 
 def _values(line: Line) -> dict[str, list[str]]:
