@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from farout.data.known import key_of
+from farout.identity import canonical
 from farout.leaderboard.check import Checked
 from farout.leaderboard.pack import OMITTED
 from farout.leaderboard.rerun import Rerun
@@ -30,6 +31,7 @@ def entry_of(checked: Checked, rerun: Rerun | None) -> Entry:
         folder=submission.id[:16],
         badge=RERUN if rerun is not None and rerun.passed and rerun.submission == submission.id else RECOMPUTED,
         inliers=_set(spec["inliers"]["test"]),
+        outliers=", ".join(map(_set, spec["outliers"])) or "those of the inliers' own data set",
         budget=results.budget,
         protocols=[one.name for one in results.protocols],
         training=_training(spec),
@@ -45,6 +47,8 @@ def _set(spec: Mapping[str, Any] | None) -> str:
     """Return the name of an image set as a study spells it, with the number of images if it is limited."""
     if not spec:
         return "none"
+    if "split" not in spec:
+        return f"{spec['name']} (made by the study)"
     limit = f", first {spec['limit']:,}" if spec.get("limit") else ""
     return key_of(spec["name"], spec["split"], spec.get("options", {})) + limit
 
@@ -74,6 +78,8 @@ def _provenance(
     manifest = submission.manifest
     versions = [Fact(name, str(value)) for name, value in manifest.versions]
     yield "Submission", [Fact("budget", results.budget), *versions, Fact("results", f"{len(results.rows):,}")]
+    detectors = results.spec["detectors"]
+    yield "Detectors", [Fact(str(one.get("label") or one["name"]), _component(one)) for one in detectors]
     yield (
         "Image sets",
         [
@@ -86,6 +92,11 @@ def _provenance(
     networks = [Fact(str(one.spec.get("name")), f"existing weights, digest {one.digest}") for one in manifest.networks]
     yield "Weights", [*networks, *_weights(results)]
     yield "Rerun", _rerun_facts(submission, rerun)
+
+
+def _component(spec: Mapping[str, Any]) -> str:
+    """Return the registered name of a component, with its parameters."""
+    return f"{spec['name']} {canonical(spec['params'])}" if spec.get("params") else str(spec["name"])
 
 
 def _weights(results: Results) -> Iterator[Fact]:

@@ -32,6 +32,7 @@ class Entry:
     """Name of the folder in the site."""
     badge: str
     inliers: str
+    outliers: str
     budget: str
     protocols: Sequence[str]
     training: Mapping[str, str]

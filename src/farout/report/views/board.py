@@ -10,7 +10,7 @@ from farout.report.content.numbers import with_interval
 from farout.report.content.stresses import Mean
 
 FILTERS = {
-    "inliers": "Inliers", "protocol": "Protocol", "budget": "Budget", "network": "Network",
+    "inliers": "Inliers", "outliers": "Outliers", "protocol": "Protocol", "budget": "Budget", "network": "Network",
     "training": "Training data", "extra": "Extra data", "badge": "Badge",
 }  # fmt: skip
 """Values that rows can be filtered by."""
@@ -35,16 +35,16 @@ def board_view(board: Board) -> dict[str, Any]:
     }
 
 
-def _order(line: Line) -> tuple[str, float]:
-    return line.entry.inliers, -(line.clean.value if line.clean else -1.0)
+def _order(line: Line) -> tuple[str, str, float]:
+    return line.entry.inliers, line.entry.outliers, -(line.clean.value if line.clean else -1.0)
 
 
 def _columns(board: Board) -> list[dict[str, str]]:
-    texts = [{"name": name, "kind": "text"} for name in ("detector", "network", "inliers")]
+    texts = [{"name": name, "kind": "text"} for name in ("detector", "network", "inliers", "outliers")]
     numbers = ["clean AUROC", "worst case AUROC"]
     worst = [{"name": name, "kind": "number"} for name in numbers]
     by_protocol = [{"name": f"worst: {title}", "kind": "number"} for title in board.stressful.values()]
-    facts = ("budget", "training data", "extra data", "badge", "report")
+    facts = ("budget", "training data", "extra data", "badge", "submission")
     return [
         *texts,
         *worst,
@@ -59,6 +59,7 @@ def _values(line: Line) -> dict[str, list[str]]:
     tested = [one.protocol for one, _ in entry.overview.of(subject)]
     return {
         "inliers": [entry.inliers],
+        "outliers": [entry.outliers],
         "protocol": list(dict.fromkeys(tested)),
         "budget": [entry.budget],
         "network": [subject.network or OWN],
@@ -70,7 +71,7 @@ def _values(line: Line) -> dict[str, list[str]]:
 
 def _row(line: Line, values: dict[str, list[str]], board: Board) -> dict[str, Any]:
     entry, worst = line.entry, line.worst()
-    before = [_text(line.subject.detector), _text(values["network"][0]), _text(entry.inliers)]
+    before = [_text(line.subject.detector), *(_text(values[key][0]) for key in ("network", "inliers", "outliers"))]
     figures = [_figure(line.clean), _worst(worst), _text(worst.condition.name if worst else "–")]
     figures += [_worst(line.worst(protocol)) for protocol in board.stressful]
     after = [_text(values[key][0]) for key in ("budget", "training", "extra", "badge")]
