@@ -73,7 +73,7 @@ def test_one_inlier_score_changed(mine: Path) -> None:
     reseal(mine)
     (text,) = found(mine, "mls on first", "differ between", "clean", "rood")
     assert cell in text
-    assert "1 of 120 differ" in text
+    assert "1 of 500 differ" in text
 
 
 def test_one_outlier_score_changed(mine: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_figure_in_a_table(mine: Path) -> None:
     cells = lines[1].split(",")
     cells[2] = "0.99"
     path.write_text("\n".join([lines[0], ",".join(cells), *lines[2:], ""]))
-    found(mine, "tables/clean_auroc.csv", "has changed")
+    found(mine, "tables/clean_auroc.csv", "submission.json lists")
     (text,) = found(reseal(mine), "tables/clean_auroc.csv, line 2", "toy:ood_cls")
     assert "the file says '0.99'" in text
 
@@ -310,11 +310,7 @@ def test_pack_names_no_path_of_the_machine(submission: Path) -> None:
     assert read_json(submission / "plan.json")["spec"]["networks"][0]["weights"] == "files/first.safetensors"
 
 
-def test_known_sets_of_the_user(mine: Path, tmp_path: Path) -> None:
-    manifest = read_json(mine / "submission.json")
-    assert [one["digest"] for one in manifest["networks"]] == sorted(
-        (one["digest"] for one in manifest["networks"]), key=[one["digest"] for one in manifest["networks"]].index
-    )
+def test_a_table_of_fingerprints_that_is_none(mine: Path, tmp_path: Path) -> None:
     write_json(tmp_path / "bad.json", {"toy:test": "abc"})
     with pytest.raises(ValueError, match="is no table of fingerprints"):
         check(mine, tmp_path / "bad.json")

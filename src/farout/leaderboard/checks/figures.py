@@ -47,8 +47,14 @@ def figure_errors(submission: Submission, content: Document, bounds: dict[str, l
         found = set(submission.named("tables/"))
         yield from (f"{path} is missing: the scores give this table" for path in sorted(expected.keys() - found))
         yield from (f"{path}: the scores give no such table" for path in sorted(found - expected.keys()))
-        for path in sorted(found & expected.keys()):
-            yield from _file_errors(path, _read(submission.root / path), _read(expected[path]))
+        wrong: set[str] = set()
+        for path in sorted(found & expected.keys()):  # a table's .csv comes before its .tex
+            stem, _, _ = path.rpartition(".")
+            errors = (
+                [] if stem in wrong else list(_file_errors(path, _read(submission.root / path), _read(expected[path])))
+            )
+            wrong |= {stem} if errors else set()
+            yield from errors
     if "report.html" not in submission.manifest.files:
         yield "report.html is missing"
     else:
