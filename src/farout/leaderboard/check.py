@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from farout.data.known import Known, known_sets
+from farout.files import UnsafePath
 from farout.leaderboard.checks.data import Sets, open_sets
 from farout.leaderboard.checks.figures import figure_errors, recompute
 from farout.leaderboard.checks.files import file_errors
@@ -73,7 +74,7 @@ def check(folder: str | Path, known: Path | None = None) -> Checked:
     table = known_sets(known)
     try:
         checked = Checked(Submission(folder))
-    except Broken as error:
+    except (Broken, UnsafePath) as error:
         return Checked(None, [str(error)])
     for stage in track(STAGES, len(STAGES), "checking the submission", "steps"):
         if not _finished(stage, checked, table):

@@ -105,7 +105,7 @@ def _component_problem(item: Any, kinds: list[str]) -> str:
     what = f"{kinds[0]} {item.name}"
     makers = [maker for kind in kinds for maker in _makers(item.name, registry_of(kind))]
     if not makers or any(map(is_users, makers)):
-        return f"{what}: it is not a part of farout"
+        return f"{what}: it is not a part of farout, or reads what is outside of it"
     if foreign := next(_foreign(item.params), None):
         return f"{what}: {foreign}"
     files = set(item.params) & set().union(*map(path_parameters, makers)) - {"dtype"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from farout.files import write_text
+from farout.files import make_folder, write_text
 from farout.report.content.board import RECOMPUTED, RERUN, Board, Entry
 from farout.report.html import fill, policy, resource, script
 from farout.report.tables import as_text
@@ -45,7 +45,7 @@ def write_board(board: Board, site: Path) -> None:
     write_text(site / "index.html", render_board(board), site)
     write_text(site / "board.csv", board_csv(board), site)
     for entry in board.entries:
-        write_text(site / entry.folder / "index.html", render_provenance(entry), site)
+        write_text(make_folder(site / entry.folder, site) / "index.html", render_provenance(entry), site)
 
 
 HEAD = (
