@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from farout.identity import is_users
 from farout.leaderboard.declared import Declarer
-from farout.protocols import PROTOCOLS, cuts, unchecked_plan
-from farout.registry import REGISTRIES, Registry, UnknownName, registry_of
+from farout.protocols import cuts, unchecked_plan
+from farout.registry import REGISTRIES, Kind, Registry, UnknownName, registry_of
 from farout.study.cells.cell import Cell, Entry, closure
 from farout.study.cuts import cut_to_budget
 from farout.study.paths import path_parameters
 from farout.study.results import plan_facts
 from farout.study.sources.opening import opened_by
-from farout.study.spec import DataSpec, DetectorSpec, EnsembleSpec, NetworkSpec, StudySpec
+from farout.study.spec import EnsembleSpec, GeneratedSpec, NetworkSpec, StudySpec
+from farout.study.spec.parts import NamedSpec
 from farout.study.study import Study, build
 
 
@@ -48,68 +49,54 @@ def derive(spec: StudySpec, opener: Declarer) -> Derived:
     spec, left_out = _derivable(spec)
     with opened_by(opener):
         study, entries = plan_study(spec)
-        facts = plan_facts(study, entries)
         cells = {cell.id: cell for cell in closure([entry.cell for entry in entries])}
-        for entry in entries:  # their facts are computed once, and read after the descriptions are gone
-            _ = getattr(entry.cell, "images", None) and entry.cell.images.about  # type: ignore[attr-defined]
-    return Derived(facts, cells, entries, left_out)
+        return Derived(plan_facts(study, entries), cells, entries, left_out)
 
 
 def _derivable(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     """Return the study without the parts whose identity depends on files or on code that is not farout's."""
-    spec, _ = cut_to_budget(spec)
-    reasons: dict[str, str] = {}
-    kept = {
-        "detectors": list(_kept(spec.detectors, _detector_problem, reasons)),
-        "networks": list(_kept(spec.networks, _network_problem, reasons)),
-        "protocols": list(_kept(spec.protocols, lambda one: _component_problem(one, ["protocol"]), reasons)),
+    cut, _ = cut_to_budget(spec)  # the budget counts networks before any is left out
+    problems: dict[str, list[str]] = {
+        "detectors": [_component_problem("detector", one) for one in cut.detectors],
+        "networks": [_network_problem(one) for one in cut.networks],
+        "protocols": [_component_problem("protocol", one) for one in cut.protocols],
     }
-    generated = [
-        *spec.outliers,
-        *spec.auxiliary_outliers,
-        *([spec.validation_outliers] if spec.validation_outliers else []),
-    ]
-    if not all(isinstance(one, DataSpec) for one in generated) and any(_names_file(one) for one in generated):
-        raise ValueError("its generated sets use weights from files")
-    for kind, items in kept.items():
-        if not items and getattr(spec, kind):
-            raise ValueError("; ".join(reasons.values()))
-    return spec.model_copy(update=kept), list(reasons.values())
-
-
-def _kept(items: Iterable[Any], problem: Callable[[Any], str], reasons: dict[str, str]) -> Iterator[Any]:
-    for item in items:
-        if reason := problem(item):
-            reasons[item.name if hasattr(item, "name") else item.title] = reason
-        else:
-            yield item
-
-
-def _detector_problem(item: DetectorSpec) -> str:
-    return _component_problem(item, ["detector"])
+    outliers = [*cut.outliers, *cut.auxiliary_outliers, cut.validation_outliers]
+    for one in outliers:
+        if isinstance(one, GeneratedSpec) and (problem := next(_foreign(one.model_dump(mode="json")), None)):
+            raise ValueError(f"the generated set {one.title}: {problem}")
+    left_out = [problem for found in problems.values() for problem in found if problem]
+    if not left_out:
+        return spec, []
+    kept = {
+        kind: [one for one, problem in zip(getattr(cut, kind), found, strict=True) if not problem]
+        for kind, found in problems.items()
+    }
+    if not all(kept[kind] or not found for kind, found in problems.items()):
+        raise ValueError("; ".join(left_out))
+    return cut.model_copy(update=kept), left_out
 
 
 def _network_problem(item: NetworkSpec | EnsembleSpec) -> str:
+    """Return why the identity of a network cannot be worked out; else ""."""
     for part in item.parts:
         if part.train is not None and (part.weights is not None or part.pretrained):
             return f"network {part.title}: it is fine-tuned from weights that are not here"
         if part.classes_from:
             return f"network {part.title}: the names of its classes are in a file"
-        if reason := _component_problem(part, ["network"]) if not part.name.startswith("timm:") else "":
-            return reason
+        if not part.name.startswith("timm:") and (problem := _component_problem("network", part)):
+            return problem
     return ""
 
 
-def _component_problem(item: Any, kinds: list[str]) -> str:
+def _component_problem(kind: Kind, item: NamedSpec) -> str:
     """Return why a component cannot be made here: it is the user's own, or reads files or addresses; else ""."""
-    what = f"{kinds[0]} {item.name}"
-    makers = [maker for kind in kinds for maker in _makers(item.name, registry_of(kind))]
+    makers = _makers(item.name, registry_of(kind))
     if not makers or any(map(is_users, makers)):
-        return f"{what}: it is not a part of farout, or reads what is outside of it"
-    if foreign := next(_foreign(item.params), None):
-        return f"{what}: {foreign}"
-    files = set(item.params) & set().union(*map(path_parameters, makers)) - {"dtype"}
-    return f"{what}: it reads the file {item.params[min(files)]}" if files else ""
+        return f"{kind} {item.name}: it is not a part of farout, or reads what is outside of it"
+    files = [text for maker in makers for text in _files(maker, item.params)]
+    problem = f"it reads the file {files[0]}" if files else next(_foreign(item.params), "")
+    return f"{kind} {item.name}: {problem}" if problem else ""
 
 
 def _makers(name: str, registry: Registry[Any]) -> list[Callable[..., Any]]:
@@ -119,26 +106,22 @@ def _makers(name: str, registry: Registry[Any]) -> list[Callable[..., Any]]:
         return []
 
 
+def _files(maker: Callable[..., Any], params: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files among the parameters of a component."""
+    values = (params.get(name) for name in sorted(path_parameters(maker)))
+    return (value for value in values if isinstance(value, str))
+
+
 def _foreign(value: Any) -> Iterator[str]:
     """Yield why a component nested inside parameters cannot be made here."""
     if isinstance(value, Mapping):
         name = value.get("name")
-        makers = [maker for registry in REGISTRIES.values() for maker in _makers(str(name), registry)] if name else []
-        for maker in makers:
+        registries = REGISTRIES.values() if isinstance(name, str) else ()
+        for maker in (maker for registry in registries for maker in _makers(str(name), registry)):
             if is_users(maker):
                 yield f"{name} is not a part of farout"
-            if files := path_parameters(maker) & value.keys():
-                yield f"{name} reads the file {value[min(files)]}"
-    if isinstance(value, str) and ("/" in value or value.endswith((".py", ".npz", ".safetensors"))):
+            yield from (f"{name} reads the file {text}" for text in _files(maker, value))
+    if isinstance(value, str) and "/" in value:
         yield f"it names the file {value}"
     for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
         yield from _foreign(item)
-
-
-def _names_file(value: Any) -> bool:
-    return next(_foreign(value.model_dump(mode="json")), None) is not None
-
-
-def protocols_known(names: Iterable[str]) -> bool:
-    """Return True if all protocols are farout's own, so that their tables can be computed here."""
-    return all(_makers(name, PROTOCOLS) and not is_users(PROTOCOLS[name]) for name in names)
