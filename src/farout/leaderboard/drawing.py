@@ -13,9 +13,9 @@ from farout.leaderboard.derive import plan_study
 from farout.processes import torch_threads
 from farout.progress import track
 from farout.rng import numpy_generator
-from farout.study.cells.cell import Cell
 from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import SearchCell
+from farout.study.results import Row, rows_of
 from farout.study.sources.found import FoundImages
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -53,8 +53,8 @@ class Drawn:
         return np.abs(self.stored - self.computed) / (self.spread or 1.0)
 
 
-def scored_results(spec: StudySpec) -> tuple[list[Scored], dict[str, Cell]]:
-    """Return the results of a study that hold per-image scores, each once, and all cells of the plan."""
+def scored_results(spec: StudySpec) -> tuple[list[Scored], list[Row]]:
+    """Return the results of a study that hold per-image scores, each once, and all rows of its plan."""
     study, entries = plan_study(spec)
     shape = study.trials[0].inliers.test.about.shape
     found: dict[str, Scored] = {}
@@ -67,7 +67,7 @@ def scored_results(spec: StudySpec) -> tuple[list[Scored], dict[str, Cell]]:
         else:
             continue
         found.setdefault(cell.id, Scored(cell.id, again, entry.protocol, entry.tags.get("detector", "")))
-    return list(found.values()), {entry.cell.id: entry.cell for entry in entries}
+    return list(found.values()), rows_of(entries)
 
 
 def draw(counts: Mapping[str, int], sample: int, seed: int) -> dict[str, Indices]:

@@ -19,12 +19,12 @@ from farout.leaderboard.drawing import Drawn, Scored, compute, draw, scored_resu
 from farout.leaderboard.pack import OMITTED, versions
 from farout.leaderboard.portable import renamed, texts
 from farout.leaderboard.submission import Hex, Submission, Versions
-from farout.study.cells.cell import Cell, closure
+from farout.study.cells.cell import closure
 from farout.study.cells.score import ScoreCell
 from farout.study.engines.outdated import INPUTS
 from farout.study.engines.run import run
 from farout.study.records import Damaged, read_verified_json, write_record, write_verified_json
-from farout.study.results import Results
+from farout.study.results import Results, Row
 from farout.study.spec import StudySpec, format_problems
 from farout.study.store import Store
 
@@ -104,8 +104,8 @@ def rerun(
     if not checked.passed or checked.submission is None:
         raise ValueError("the submission has errors, so that it is not run again:\n" + "\n".join(checked.errors))
     submission = checked.submission
-    results, cells = scored_results(_spec(submission, paths or {}))
-    _check_same(submission, cells)
+    results, rows = scored_results(_spec(submission, paths or {}))
+    _check_same(submission, rows)
     with TemporaryDirectory(prefix="farout-") as work:
         store = Store(work).open()
         computed = _prepare(submission, results, store, models, device)
@@ -146,10 +146,10 @@ def _spec(submission: Submission, paths: Mapping[str, Path]) -> StudySpec:
     return StudySpec.model_validate(renamed(spec, own))
 
 
-def _check_same(submission: Submission, cells: Mapping[str, Cell]) -> None:
+def _check_same(submission: Submission, here: Sequence[Row]) -> None:
     """Raise if the study gives other results here: other images or other weights."""
     rows = Results(submission.root).rows
-    if other := [row for row in rows if row.cell not in cells]:
+    if other := [row for row in rows if row not in here]:
         raise ValueError(
             f"{len(other)} of {len(rows)} results of the submission are not those of the study on this machine, the "
             f"first: {other[0].title}; the images or weights here are others than those of the submission"
