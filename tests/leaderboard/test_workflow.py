@@ -26,7 +26,7 @@ def test_a_pull_request_gets_no_rights() -> None:
 
 
 def test_commands_and_options_exist() -> None:
-    commands = re.findall(r"farout leaderboard (\w+)((?:[^\n]|\\\n)*)", TEXT)
+    commands = re.findall(r"farout leaderboard (\w+)((?:\\\n|[^\n])*)", TEXT)
     assert {verb for verb, _ in commands} == {"check", "build"}
     for verb, rest in commands:
         page = farout("leaderboard", verb, "--help").out

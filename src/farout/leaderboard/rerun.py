@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -148,12 +148,16 @@ def _spec(submission: Submission, paths: Mapping[str, Path]) -> StudySpec:
 
 def _check_same(submission: Submission, here: Sequence[Row]) -> None:
     """Raise if the study gives other results here: other images or other weights."""
-    rows = Results(submission.root).rows
-    if other := [row for row in rows if row not in here]:
+    rows, known = Results(submission.root).rows, set(map(_key, here))
+    if other := [row for row in rows if _key(row) not in known]:
         raise ValueError(
             f"{len(other)} of {len(rows)} results of the submission are not those of the study on this machine, the "
             f"first: {other[0].title}; the images or weights here are others than those of the submission"
         )
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (row.protocol, row.cell, *sorted(row.tags.items()))
 
 
 def _prepare(
