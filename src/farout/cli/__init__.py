@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, generated, listing, reports, sets, studies, trained, watching
+from farout.cli import attacks, generated, leaderboard, listing, reports, sets, studies, trained, watching
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -47,6 +47,7 @@ for verb in (
     attacks.attack, generated.generate, trained.train, studies.demo,
 ):  # fmt: skip
     app.command()(verb)
+app.add_typer(leaderboard.app, name="leaderboard")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from farout.report.tables import write_tables
 from farout.report.views.parts import figure_view, is_worst_case, table_view
 from farout.report.views.standing import anchor, matrix_view, verdict_views
 
+SCRIPTS = ("theme.js", "tables.js", "page.js")
 FEW, MOST = 5, 9
 """Verdicts and panels of a figure that are shown before the others are folded."""
 
@@ -31,7 +32,7 @@ def render(document: Document, tables: str = "") -> str:
     overview = document.overview
     palette = Palette(list(dict.fromkeys(subject.detector for subject in overview.subjects)))
     sections = [_section(name, one, palette, charts) for name, one in document.summaries.items()]
-    scripts = [script_text(get_plotlyjs()), script_text(resource("page.js"))]
+    scripts = [script_text(get_plotlyjs()), *map(script_text, map(resource, SCRIPTS))]
     values = {
         "document": document, "tables": tables, "few": FEW, "most": MOST,
         "headlines": headlines(overview), "verdicts": verdict_views(overview, palette),

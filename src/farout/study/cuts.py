@@ -17,6 +17,7 @@ from farout.networks.passes import forward
 from farout.rng import numpy_generator
 from farout.study.budget import SHARED
 from farout.study.cells.fit import FitCell
+from farout.study.cells.train import TrainedNetwork
 from farout.study.sources.networks import JoinedNetworks
 from farout.study.spec import Budget, DetectorSpec, StudySpec
 from farout.study.subjects.posthoc import PostHocSubject
@@ -98,9 +99,11 @@ def _reasons(subjects: list[PostHocSubject], shape: tuple[int, int, int]) -> dic
         return None
 
     def known(subject: PostHocSubject) -> str | None:
-        """Return the reason, which the memo knows for built-in detectors, so that their network is not run again."""
+        """Return the reason. Of built-in detectors and networks that the study trains it is remembered, so that these
+        need not be drawn and run again."""
         network, detector = subject.fit.network, subject.fit.detector
-        if is_users(type(detector)) or is_users(type(network)) or not subject.portable:
+        members = network.members if isinstance(network, JoinedNetworks) else (network,)
+        if is_users(type(detector)) or not all(isinstance(member, TrainedNetwork) for member in members):
             return reason(subject)
         key = [network.identity(), detector.identity(), list(shape)]
         found: str | None = remembered("suits", key, lambda: reason(subject))
