@@ -20,7 +20,7 @@ from farout.study.estimates.calibration import SECONDS, Calibration, calibrate
 from farout.study.estimates.demands import demands
 
 RANGE = 3
-"""Factor within which estimates of small studies lie, as `benchmarks/plan.py` measures it."""
+"""Factor that is told with an estimate; `benchmarks/plan.py` compares estimates of small studies with their runs."""
 KINDS = {
     "pass": "passes", "training": "training", "gradient": "attacks", "score": "detectors", "fit": "fitting",
     "decode": "search images", "other": "other work", "result": "storing results",
