@@ -34,7 +34,7 @@ from farout.report.content import (
     Strip,
     Summary,
 )
-from farout.report.html import render, write_report
+from farout.report.html import SCRIPTS, render, write_report
 from farout.study.engines.run import Outcome as Ended
 from farout.study.results import PLAN, Results
 from helpers.written_runs import INLIERS, Outcome, Subject, write_run
@@ -119,7 +119,7 @@ def check(source: str) -> Page:
     policies = [str(attrs["content"]) for _, attrs in page.elements if "http-equiv" in attrs]
     hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in page.scripts)
     assert policies == [f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"]
-    assert len(page.scripts) == 2
+    assert len(page.scripts) == 1 + len(SCRIPTS)  # the chart library, and the page's own
     assert page.scripts[0] == get_plotlyjs()
     for _, attrs in page.elements:
         assert not [key for key in attrs if key.startswith("on")]
