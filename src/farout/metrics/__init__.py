@@ -20,6 +20,7 @@ from farout.metrics.frechet import Moments, fid, fid_interval, frechet_distance
 from farout.metrics.information import mutual_information
 from farout.metrics.intervals import Comparison, Interval, auroc_interval, mean_interval, paired_test
 from farout.metrics.manifold import PRDC, prdc
+from farout.metrics.multiplicity import holm
 from farout.metrics.setups import generalizability, setup_auroc
 from farout.metrics.similarity import lpips, ssim
 
@@ -45,6 +46,7 @@ __all__ = [
     "frechet_distance",
     "generalizability",
     "generalizability_score",
+    "holm",
     "lpips",
     "mean_interval",
     "min_rank",

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from farout.progress import track
 from farout.protocols.base import PROTOCOLS, Protocol
+from farout.protocols.judged import judged_of
 from farout.protocols.shared.columns import DETECTOR, NETWORK, SEED
+from farout.protocols.standings import with_standings
 from farout.report.content import COUNT, EXTRA, LABEL, Column, Document, Failure, Summary, Table
 from farout.study import results as stored
 from farout.study.fit_sizes import SPLITS, fit_text
@@ -37,7 +39,8 @@ def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:
     try:
-        return _marked(_protocol(spec.name).summarize(results), results.extra_data)
+        summary = _marked(_protocol(spec.name).summarize(results), results.extra_data)
+        return replace(summary, stresses=with_standings(summary.stresses, judged_of(results, spec.name)))
     except (KeyError, IndexError, AttributeError) as error:
         if isinstance(error, ValueError):
             raise

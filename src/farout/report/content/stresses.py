@@ -14,6 +14,10 @@ CHANCE = 0.5
 """AUROC of a detector that guesses."""
 
 
+SIGNIFICANT = 0.05
+"""Smallest p-value at which two detectors cannot be told apart."""
+
+
 class Subject(NamedTuple):
     """Detector and the network that it reads; an empty network if it reads none that the study names."""
 
@@ -34,6 +38,20 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Result of tests between all pairs of detectors under one stress."""
+
+    best: Subject
+    """Detector with the highest mean AUROC."""
+    p_values: Mapping[Subject, float]
+    """p-value of every other detector against the best, corrected for all pairs (Holm)."""
+    pairs: int
+    """Number of pairs that were tested."""
+    paired: bool
+    """True if all detectors scored the same images, so that the tests are paired."""
+
+
+@dataclass(frozen=True)
 class Stress:
     """One condition that detectors are tested in; `clean` marks the reference without any stress."""
 
@@ -42,6 +60,8 @@ class Stress:
     """Phrase that completes "AUROC …", such as "of outliers whose color a search has changed"."""
     measured: Sequence[Measured]
     clean: bool = False
+    standing: Standing | None = None
+    """Tests between the detectors; None if their scores are not known."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,25 @@ class Condition:
     @property
     def name(self) -> str:
         return self.stress.name
+
+    @cached_property
+    def ranking(self) -> list[Subject]:
+        """Subjects by mean AUROC, the best first."""
+        return sorted(self.means, key=lambda one: -self.means[one].value)
+
+    def tied(self, subject: Subject) -> bool:
+        """Return True if a subject is not distinguishable from the best: by the tests; without, by their intervals."""
+        best, standing = self.ranking[0], self.stress.standing
+        if subject == best:
+            return False
+        if standing and standing.best == best and subject in standing.p_values:
+            return standing.p_values[subject] >= SIGNIFICANT
+        return self.means[subject].high >= self.means[best].low
+
+    @property
+    def unpaired(self) -> bool:
+        """True if several detectors were compared without pairing: they scored different images, or are not known."""
+        return len(self.means) > 1 and not (self.stress.standing and self.stress.standing.paired)
 
 
 @dataclass(frozen=True)
