@@ -16,7 +16,7 @@ def holm(p_values: ArrayLike) -> FloatArray:
     """
     p = np.asarray(p_values, np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"expected a list of p-values from 0 to 1, got {p_values}")
+        raise ValueError(f"expected a list of p-values from 0 to 1, got {p_values!r}")
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
