@@ -19,7 +19,7 @@ from farout.protocols.evg.results import read as read_evg
 from farout.protocols.raised_bar.detection import GENERATED, generated_name, kinds
 from farout.protocols.raised_bar.entries import CONVENTIONAL
 from farout.protocols.raised_bar.results import BarResults
-from farout.protocols.rood.measures import auroc_estimates
+from farout.protocols.rood.measures import setup_estimates
 from farout.protocols.rood.results import UNSHIFTED, Scores
 from farout.protocols.rood.results import read as read_rood
 from farout.protocols.rood.tables import setup_name
@@ -123,13 +123,12 @@ def _rood(results: Results, protocol: str) -> Iterator[Judged]:
             others = [_images(results, test.others)] if test.others else []
             images = ((own, scores.total - sum(count for _, count in others)), *others)
             of = f"{test.outliers}, inlier {test.of}" if test.of else test.outliers
-            for key, estimate in auroc_estimates(line, test):
-                if not key.shift:
-                    plain = key.setup == UNSHIFTED
-                    setup = "unshifted" if plain else f"setup {key.setup}"
-                    whole = estimate.among(scores.positions, scores.total)
-                    condition = (CLEAN if plain else setup_name(key.setup)) if line.whole else ""
-                    yield Judged(line.subject, f"{of} ({protocol}, {setup})", whole, images, condition, line.against)
+            for name, estimate in setup_estimates(line, test, scores):
+                plain = name == UNSHIFTED
+                setup = "unshifted" if plain else f"setup {name}"
+                whole = estimate.among(scores.positions, scores.total)
+                condition = (CLEAN if plain else setup_name(name)) if line.whole else ""
+                yield Judged(line.subject, f"{of} ({protocol}, {setup})", whole, images, condition, line.against)
 
 
 def _evasion(results: Results, protocol: str) -> Iterator[Judged]:
