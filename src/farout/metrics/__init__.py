@@ -3,7 +3,7 @@
 Where scores of inliers and outliers are compared, inlier scores come first; larger scores are more outlying.
 """
 
-from farout.metrics.agreement import Agreement, rank_agreement
+from farout.metrics.agreement import Agreement, rank_agreement, rank_agreements, representatives
 from farout.metrics.bootstrap import bootstrap_interval, bootstrap_intervals
 from farout.metrics.calibration import Reliability, ece, ece_interval, reliability
 from farout.metrics.density import overlap
@@ -55,7 +55,9 @@ __all__ = [
     "paired_test",
     "prdc",
     "rank_agreement",
+    "rank_agreements",
     "reliability",
+    "representatives",
     "setup_auroc",
     "ssim",
 ]
