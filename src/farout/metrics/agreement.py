@@ -72,6 +72,7 @@ def _interval(value: float, drawn: list[float], tail: float) -> Interval:
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(value, min(value, float(low)), max(value, float(high)))
 
+
 class Agreements(NamedTuple):
     """Kendall's tau-b of all pairs of several lists of values of the same items, with its intervals; all [S, S]."""
 

@@ -24,11 +24,16 @@ HIGHEST = 0.95
 
 def heat_map(figure: HeatMap, palette: Palette) -> Chart:
     """Return a panel per scenario, the rows and columns that are detectors best first."""
-    diverging = "chance" in figure.label
-    panels = [_cells(title, _arranged(frame, palette), diverging) for title, frame in figure.panels.items()]
+    diverging = "chance" in figure.label or figure.lowest < 0
+    panels = [
+        _cells(title, _arranged(frame, palette), diverging, figure.lowest, figure.about.get(title))
+        for title, frame in figure.panels.items()
+    ]
     widest = max((frame.shape[1] for frame in figure.panels.values()), default=0)
     kind = "" if diverging else "fractions"
-    return Chart(panels, scale=figure.label, scale_kind=kind, width=min(640, max(300, 130 + 46 * widest)))
+    return Chart(
+        panels, scale=figure.label, scale_kind=kind, lowest=figure.lowest, width=min(640, max(300, 130 + 46 * widest))
+    )
 
 
 def _arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
@@ -42,14 +47,20 @@ def _scale(diverging: bool) -> list[tuple[float, str]]:
     return [(float(place), shade(place if diverging else 0.5 + place / 2)[0]) for place in places]
 
 
-def _cells(title: str, frame: pd.DataFrame, diverging: bool) -> Panel:
+def _cells(
+    title: str, frame: pd.DataFrame, diverging: bool, lowest: float = 0.0, about: pd.DataFrame | None = None
+) -> Panel:
     values = frame.to_numpy(np.float64)
     hover = [
-        [f"{plain(row)}<br>{plain(column)}: {number(value)}" for column, value in zip(frame.columns, line, strict=True)]
+        [
+            f"{plain(row)}<br>{plain(column)}: {number(value)}"
+            + (f"<br>{plain(about.at[row, column])}" if about is not None else "")
+            for column, value in zip(frame.columns, line, strict=True)
+        ]
         for row, line in zip(frame.index, values, strict=True)
     ]
     trace = {
-        "type": "heatmap", "z": rounded(values), "zmin": 0, "zmax": 1, "colorscale": _scale(diverging),
+        "type": "heatmap", "z": rounded(values), "zmin": lowest, "zmax": 1, "colorscale": _scale(diverging),
         "xgap": 1, "ygap": 1, "showscale": False, "hovertext": hover, "hoverinfo": "text", "hoverongaps": False,
         "text": [["" if np.isnan(value) else f"{value:.2f}" for value in line] for line in values],
         "texttemplate": "%{text}", "textfont": {"size": 10},
@@ -63,7 +74,7 @@ def _cells(title: str, frame: pd.DataFrame, diverging: bool) -> Panel:
 
 def _named(index: pd.Index[str]) -> str:
     """Return the name of an axis, if it says more than "detector"."""
-    return str(index.name or "") if index.name not in ("detector", "outliers", "attack", "network") else ""
+    return str(index.name or "") if index.name not in ("detector", "outliers", "attack", "network", "test") else ""
 
 
 def density_map(figure: DensityMap, palette: Palette) -> Chart:

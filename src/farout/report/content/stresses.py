@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, nan
 from typing import NamedTuple
 
-from farout.report.content.table import INTERVAL, LABEL, Column, Table
+from farout.report.content.table import INTERVAL, LABEL, VALUE, Column, Table
 
 CHANCE = 0.5
 """AUROC of a detector that guesses."""
@@ -144,6 +144,8 @@ class Overview:
     """All detectors under all stresses, the detectors best first by the clean reference."""
 
     conditions: Sequence[Condition]
+    costs: Mapping[Subject, float] = field(default_factory=dict)
+    """Seconds per 10,000 images by subject; empty if they were not measured."""
 
     @cached_property
     def reference(self) -> Condition | None:
@@ -200,26 +202,36 @@ class Overview:
                 column: one.means[subject].interval if subject in one.means else (nan, nan, nan)
                 for column, one in zip(columns, self.conditions, strict=True)
             }
+            | ({SECONDS: self.costs.get(subject, nan)} if self.costs else {})
             for subject in self.subjects
         ]
-        return Table("overview", "AUROC of all detectors under all stresses", CAPTION, lines)
+        return Table(
+            "overview", "AUROC of all detectors under all stresses", CAPTION + (TIME if self.costs else ""), lines
+        )
 
 
+SECONDS = Column("seconds_per_10000", VALUE, better="lower")
 CAPTION = (
     "AUROC: the probability that an outlier gets a higher score than an inlier. Higher is better: 1 is ideal, 0.5 is "
     "chance; below 0.5 outliers look more normal to the detector than inliers do. Where a stress was run with several "
     "outlier sets or seeds, the mean over them. In brackets the 95 % interval; of a mean, the means of the bounds, an "
     "interval that is at least as wide as the exact one. –: not tested."
 )
+TIME = (
+    " seconds_per_10000: seconds that the detector alone takes for 10,000 images; lower is better, see the section on "
+    "inference time."
+)
 
 
-def overview(stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str]) -> Overview:
+def overview(
+    stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str], costs: Mapping[Subject, float] | None = None
+) -> Overview:
     """Return the overview of the stresses by protocol; results that are missing are left out.
 
     titles: short titles of the protocols.
     """
     found = [_condition(name, titles[name], stress) for name, group in stresses.items() for stress in group]
-    return Overview([condition for condition in found if condition.means])
+    return Overview([condition for condition in found if condition.means], costs or {})
 
 
 def _condition(protocol: str, title: str, stress: Stress) -> Condition:

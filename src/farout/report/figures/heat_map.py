@@ -24,7 +24,6 @@ GAP, TITLE, BAR = 0.14, 0.36, 1.6
 MOST = 4
 """Largest number of panels in a row."""
 COLORS = colormaps["RdBu"].with_extremes(bad="#e3e6ea")
-SCALE = Normalize(0, 1)
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ def draw(figure: HeatMap) -> Figure:
     for row, top in zip(rows, [0, *bottoms], strict=False):
         for panel in row:
             shape = (CELL * panel.frame.shape[1], LINE * len(panel.frame))
-            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, slanted=reach > 0)
-    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure.label)
+            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, figure.lowest, slanted=reach > 0)
+    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure)
     return canvas
 
 
@@ -97,10 +96,11 @@ def _axes(canvas: Figure, corner: tuple[float, float], shape: tuple[float, float
     return ax
 
 
-def _cells(ax: Axes, panel: _Panel, slanted: bool) -> None:
+def _cells(ax: Axes, panel: _Panel, lowest: float, slanted: bool) -> None:
     """Draw colored cells with their values, the first row on top."""
     values = panel.frame.to_numpy(np.float64)
-    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=COLORS, norm=SCALE, edgecolors="white", linewidth=0.7)
+    known, scale = np.ma.masked_invalid(values), Normalize(lowest, 1)
+    mesh = ax.pcolormesh(known, cmap=COLORS, norm=scale, edgecolors="white", linewidth=0.7)
     for (row, column), value in np.ndenumerate(values):
         ink = _ink(mesh.to_rgba(np.ma.masked_invalid([value]))[0, :3])
         word = "–" if np.isnan(value) else f"{value:.2f}"
@@ -124,11 +124,11 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
     ax.set_title(panel.title, loc="left", fontsize=10)
 
 
-def _bar(ax: Axes, label: str) -> None:
+def _bar(ax: Axes, figure: HeatMap) -> None:
     """Draw the color bar."""
-    edges = np.linspace(0, 1, 42)
-    middles = (edges[:-1] + edges[1:]) / 2
-    ax.pcolormesh(edges, [0, 1], middles[None], cmap=COLORS, norm=SCALE, edgecolors="face", linewidth=0.6)
-    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8)
+    edges, scale = np.linspace(figure.lowest, 1, 42), Normalize(figure.lowest, 1)
+    middles, ticks = (edges[:-1] + edges[1:]) / 2, [figure.lowest, (figure.lowest + 1) / 2, 1]
+    ax.pcolormesh(edges, [0, 1], middles[None], cmap=COLORS, norm=scale, edgecolors="face", linewidth=0.6)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
     ax.set_yticks([])
-    ax.set_xlabel(label, fontsize=8)
+    ax.set_xlabel(figure.label, fontsize=8)

@@ -18,6 +18,7 @@ LEVELS = {
     ABOVE: "above chance on average in every condition tested",
     UNKNOWN: "without intervals",
 }
+SECONDS = "Seconds that the detector alone takes for 10,000 images on the device that the section names"
 DAGGER = "‡"
 """Mark of the stresses that detectors are compared under without pairing."""
 UNPAIRED = "; detectors are compared without pairing, because their images differ"
@@ -63,27 +64,39 @@ def _point(overview: Overview, condition: Condition, mean: Mean) -> dict[str, An
 def matrix_view(overview: Overview, palette: Palette) -> dict[str, Any]:
     """Return the table of a row per detector and a column per stress."""
     groups = groupby(overview.conditions, key=lambda one: (one.protocol, one.title))
+    costs = [("Inference time", anchor("cost"), 1)] if overview.costs else []
+    seconds = [{"name": "s / 10,000 images", "about": SECONDS, "mark": "", "better": "lower"}] if overview.costs else []
     return {
         "caption": overview.table.caption,
-        "groups": [(title, anchor(protocol), len(list(part))) for (protocol, title), part in groups],
+        "groups": [(title, anchor(protocol), len(list(part))) for (protocol, title), part in groups] + costs,
         "columns": [
             {
                 "name": one.name,
                 "about": f"AUROC {one.stress.about}{UNPAIRED if one.unpaired else ''}",
                 "mark": DAGGER if one.unpaired else "",
+                "better": "higher",
             }
             for one in overview.conditions
-        ],
+        ]
+        + seconds,
         "compared": _compared(overview),
         "rows": [
             {
                 "label": overview.label(subject),
                 "color": palette.detector(subject.detector),
-                "cells": [_cell(overview, condition, subject) for condition in overview.conditions],
+                "cells": [
+                    *(_cell(overview, condition, subject) for condition in overview.conditions),
+                    *([_seconds(overview, subject)] if overview.costs else []),
+                ],
             }
             for subject in overview.subjects
         ],
     }
+
+
+def _seconds(overview: Overview, subject: Subject) -> dict[str, str] | None:
+    cost = overview.costs.get(subject)
+    return None if cost is None else {"plain": f"{cost:,.3g}"}
 
 
 def _compared(overview: Overview) -> str:
