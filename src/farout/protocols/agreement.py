@@ -28,6 +28,8 @@ TITLE = "Agreement: which stresses rank the detectors alike"
 FEWEST_TESTS = 3
 MOST_TESTS = 40
 """Largest number of tests that are shown by outlier set; of more, the means over a stress's sets."""
+ENOUGH = 0.6
+"""Mean tau from which on few tests are called nearly enough: four of five pairs of detectors are in the same order."""
 CHOSEN = 3
 """Number of stresses that shall represent the others."""
 FIRST, SECOND = (Column(name, LABEL) for name in ("test", "other_test"))
@@ -58,10 +60,10 @@ def _tests(overview: Overview) -> Tests:
     """Return the AUROC by subject of every test: a stress and one of its outlier sets, or the mean if they are many."""
     tests: Tests = {}
     for condition in overview.conditions:
-        name = overview.name(condition)
         sets = list(dict.fromkeys(one for mean in condition.means.values() for one in mean.sets))
         for one in sets:
-            title = f"{name}: {one}" if len(sets) > 1 else name
+            title = f"{condition.name}: {one}" if len(sets) > 1 else overview.name(condition)
+            title = f"{title}, {condition.title}" if title in tests else title
             tests[title] = {
                 subject: Mean(parts).value
                 for subject, mean in condition.means.items()
@@ -94,24 +96,29 @@ def _sentences(
     used: Sequence[str], found: Agreements, best: Sequence[Representatives], subjects: Sequence[Subject], out: list[str]
 ) -> list[str]:
     few, one = best[-1], best[0]
-    pairs = [(found.tau[i, j], used[i], used[j]) for i in range(len(used)) for j in range(i)]
-    known = sorted(pair for pair in pairs if pair[0] == pair[0])
+    names, enough = listed([used[place] for place in few.chosen]), few.mean >= ENOUGH
     lines = [
-        f"{len(used)} tests rank the same {len(subjects)} detectors. If only {len(few.chosen)} can be run: "
-        f"{listed([used[place] for place in few.chosen])}. The mean of a detector's ranks in these agrees best with "
-        f"its rank in the others: mean τ {number(few.mean)}, lowest {number(few.worst)} ({used[few.worst_at]}). "
-        f"The best single test, {used[one.chosen[0]]}, reaches a mean τ of {number(one.mean)}. They were chosen on "
-        "these detectors and may represent the others less well on new ones."
+        f"{len(used)} tests (a stress with one outlier set each) were taken by the same {len(subjects)} detectors. The "
+        f"{len(few.chosen)} that represent the others best are {names}.",
+        f"{'They are nearly enough' if enough else 'They are not enough'}: the order of the detectors by their mean "
+        f"rank in these {len(few.chosen)} agrees with their order in the other tests with a mean Kendall's τ of "
+        f"{number(few.mean)}; lowest {number(few.worst)}, for {used[few.worst_at]} (1: the same order, 0: no relation). "
+        f"The best single test, {used[one.chosen[0]]}, reaches {number(one.mean)}.",
+        *_extremes(used, found),
     ]
-    if known:
-        (low, a, b), (high, c, d) = known[0], known[-1]
-        lines.append(
-            f"Most alike: {d} and {c} (τ {number(high)}). Least alike: {b} and {a} (τ {number(low)})"
-            + (": a detector's rank in one says little about its rank in the other." if low < 1 / 3 else ".")
-        )
     if out:
-        lines.append(f"Left out, because not all of these detectors took them: {listed(out)}.")
+        lines.append(f"{len(out)} other tests are left out, because not all of these detectors took them.")
     return lines
+
+
+def _extremes(used: Sequence[str], found: Agreements) -> list[str]:
+    """Return the pairs of tests with the highest and the lowest agreement as a sentence."""
+    pairs = [(float(found.tau[i, j]), used[i], used[j]) for i in range(len(used)) for j in range(i)]
+    known = sorted(pair for pair in pairs if pair[0] == pair[0])
+    if not known:
+        return []
+    (low, a, b), (high, c, d) = known[0], known[-1]
+    return [f"Most alike: {d} and {c} (τ {number(high)}). Least alike: {b} and {a} (τ {number(low)})."]
 
 
 def _map(used: Sequence[str], found: Agreements, count: int) -> HeatMap:
@@ -122,9 +129,9 @@ def _map(used: Sequence[str], found: Agreements, count: int) -> HeatMap:
     ]
     caption = (
         "Kendall's τ between the rankings of the detectors (by AUROC) in two tests: 1 the same order (blue), 0 no "
-        "relation (white), −1 the reverse order (red). Neither is good or bad by itself: where τ is high, one of both tests is "
-        f"enough; where it is low, each says something of its own. {count} detectors; point at a cell for its 95 % "
-        "interval (bootstrap over detectors)."
+        "relation (white), −1 the reverse order (red). Neither is good or bad by itself: where τ is high, one of both "
+        f"tests is enough; where it is low, each says something of its own. {count} detectors; point at a cell for its "
+        "95 % interval (bootstrap over detectors)."
     )
     frame, about = pd.DataFrame(found.tau, names, list(used)), pd.DataFrame(intervals, names, list(used))
     return HeatMap("agreement", "Kendall's τ between the rankings in all pairs of tests", caption, {"": frame},
@@ -144,8 +151,8 @@ def _pairs(used: Sequence[str], found: Agreements, count: int) -> Table:
     ]
     caption = (
         "Kendall's τ between the rankings of the detectors in two tests: 1 the same order, 0 no relation, −1 the "
-        "reverse order; the most alike first. In brackets 95 % intervals (bootstrap over the detectors). Neither direction is "
-        "good or bad by itself."
+        "reverse order; the most alike first. In brackets 95 % intervals (bootstrap over the detectors). Neither "
+        "direction is good or bad by itself."
     )
     return Table("agreement", "Kendall's τ of every pair of tests", caption, lines)
 
@@ -161,7 +168,7 @@ def _representatives(used: Sequence[str], best: Sequence[Representatives]) -> Ta
     caption = (
         "The sets of tests that represent the others best: a detector's ranks in them are averaged, and the resulting "
         "order is compared with its order in every other test by Kendall's τ; higher is better. mean_tau: over the "
-        "other tests, which the choice maximizes; lowest_tau: the test that is represented worst. They are chosen and judged "
-        "on the same detectors, so that these figures are somewhat optimistic."
+        "other tests, which the choice maximizes; lowest_tau: the test that is represented worst. They are chosen and "
+        "judged on the same detectors, so that these figures are somewhat optimistic."
     )
     return Table("agreement_few", "Tests that represent the others best", caption, lines)

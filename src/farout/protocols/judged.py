@@ -109,7 +109,8 @@ def _evg(results: Results, protocol: str) -> Iterator[Judged]:
         how = ", ".join(filter(None, (titled(key.variation), key.method)))
         shown = not key.method or lowest[one.subject, key[:2]] is one
         condition = worst_case_name(key.variation) if key.method else CLEAN
-        images = _images(results, one.inlier_row), _images(results, one.row)
+        found = (one.row.cell, len(one.scores)) if key.method else _images(results, one.row)  # images of its own
+        images = _images(results, one.inlier_row), found
         estimate = Counts.of(one.inliers, one.scores).auroc()
         stress = f"{key.outliers} ({protocol}, {how})"
         yield Judged(one.subject, stress, estimate, images, condition if shown else "", key.outliers)
@@ -141,7 +142,7 @@ def _evasion(results: Results, protocol: str) -> Iterator[Judged]:
         stress = " ".join(filter(None, (test.attack, "on", test.made_on, test.outlier_set, f"({protocol})")))
         if test.outlier_set:
             estimate = Counts.of(test.inliers, test.outliers).auroc()
-            images: Images = (_images(results, test.inlier_row), _images(results, test.row))
+            images: Images = (_images(results, test.inlier_row), (test.row.cell, len(test.outliers)))
         else:
             estimate = copied_auroc(test.inliers, test.outliers, test.originals)
             images = ((_images(results, test.inlier_row, test.row)[0], len(test.inliers)),)
@@ -149,7 +150,7 @@ def _evasion(results: Results, protocol: str) -> Iterator[Judged]:
 
 
 def _images(results: Results, *rows: Row) -> tuple[str, int]:
-    """Return the hash and number of the images of some rows; a search has images of its own, named by its cell."""
+    """Return the hash and number of the images of some rows."""
     identities = [results.store.facts(row.cell).get("identity") for row in rows]
     sets = [
         identity.get("images", row.cell) if isinstance(identity, dict) else row.cell

@@ -34,8 +34,8 @@ def summarize(results: Results, protocol: str) -> Summary:
     caption = (
         f"Seconds per 10,000 images of each detector alone, in batches of {BATCH}, on one thread of {devices}: the "
         f"fastest of {REPEATS} batches after a first one that is not counted. seconds_without_pass: without the "
-        "forward pass that the post-hoc detectors of a network share, which is what a detector adds to a classifier that runs "
-        "anyway. Lower is better. Times depend on the device and on what else runs on it."
+        "forward pass that the post-hoc detectors of a network share, which is what a detector adds to a classifier "
+        "that runs anyway. Lower is better. Times depend on the device and on what else runs on it."
     )
     costs = {Subject(line[NETWORK], line[DETECTOR]): float(line[SECONDS]) for line in lines}
     table = Table("cost", "Seconds per 10,000 images", caption, lines)

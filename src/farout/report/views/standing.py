@@ -21,7 +21,7 @@ LEVELS = {
 SECONDS = "Seconds that the detector alone takes for 10,000 images on the device that the section names"
 DAGGER = "‡"
 """Mark of the stresses that detectors are compared under without pairing."""
-UNPAIRED = "; detectors are compared without pairing, because their images differ"
+UNPAIRED = "; detectors are not compared image by image, because their images differ"
 LISTED = 12
 """Largest number of outlier sets that a cell's text lists."""
 
