@@ -102,8 +102,8 @@ def _sentences(
         f"{len(few.chosen)} that represent the others best are {names}.",
         f"{'They are nearly enough' if enough else 'They are not enough'}: the order of the detectors by their mean "
         f"rank in these {len(few.chosen)} agrees with their order in the other tests with a mean Kendall's τ of "
-        f"{number(few.mean)}; lowest {number(few.worst)}, for {used[few.worst_at]} (1: the same order, 0: no relation). "
-        f"The best single test, {used[one.chosen[0]]}, reaches {number(one.mean)}.",
+        f"{number(few.mean)} (1: the same order, 0: no relation); lowest {number(few.worst)}, for "
+        f"{used[few.worst_at]}. The best single test, {used[one.chosen[0]]}, reaches {number(one.mean)}.",
         *_extremes(used, found),
     ]
     if out:

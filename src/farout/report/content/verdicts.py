@@ -46,8 +46,19 @@ def headlines(overview: Overview) -> list[str]:
         return []
     found = verdicts(overview)
     stresses = [one for one in overview.conditions if not one.stress.clean]
-    lines = [f"{_count(len(found), 'detector')}, tested under {_count(len(stresses), 'stress', 'es')}."]
+    lines = [
+        f"{_count(len(found), 'detector')}, tested under {_count(len(stresses), 'stress', 'es')}{_part(overview)}."
+    ]
     return [*lines, *_best(overview), *_fallen(found), *_hardest(overview, stresses)]
+
+
+def _part(overview: Overview) -> str:
+    """Return how many detectors took all stresses, if some did not."""
+    stresses = [one for one in overview.conditions if not one.stress.clean]
+    whole = sum(all(subject in one.means for one in stresses) for subject in overview.subjects)
+    if whole == len(overview.subjects):
+        return ""
+    return f"; {whole} of them under all, the others under some" if whole else "; each under some of them"
 
 
 def _best(overview: Overview) -> list[str]:
@@ -81,7 +92,7 @@ def _hardest(overview: Overview, stresses: Sequence[Condition]) -> list[str]:
     subjects = sorted(hardest.means, key=lambda one: hardest.means[one].value)
     low, high = (f"{overview.label(one)} {_figure(hardest.means[one])}" for one in (subjects[0], subjects[-1]))
     span = f"{low} to {high}" if len(subjects) > 1 else low
-    return [f"The hardest stress: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
+    return [f"The hardest stress on average: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
 
 
 def _verdict(overview: Overview, subject: Subject) -> Verdict:

@@ -15,7 +15,7 @@ KINDS = {BELOW: "below", AT: "at", ABOVE: "above", UNKNOWN: "at"}
 LEVELS = {
     BELOW: "below chance in at least one condition",
     AT: "not distinguishable from chance in at least one condition",
-    ABOVE: "above chance on average in every condition tested",
+    ABOVE: "above chance on average wherever it was tested",
     UNKNOWN: "without intervals",
 }
 SECONDS = "Seconds that the detector alone takes for 10,000 images on the device that the section names"
@@ -40,11 +40,19 @@ def _verdict(overview: Overview, verdict: Verdict, palette: Palette) -> dict[str
     return {
         "label": verdict.label,
         "kind": KINDS[verdict.level],
-        "level": LEVELS[verdict.level],
+        "level": f"{LEVELS[verdict.level]} ({_tested(overview, verdict.subject)})",
         "sentences": verdict.sentences,
         "color": palette.detector(verdict.subject.detector),
         "profile": [_point(overview, condition, mean) for condition, mean in overview.of(verdict.subject)],
     }
+
+
+def _tested(overview: Overview, subject: Subject) -> str:
+    """Return in how many of all conditions a detector was tested."""
+    mine, every = len(overview.of(subject)), len(overview.conditions)
+    return (
+        f"{mine} of {every} conditions" if mine < every else f"all {every} conditions" if every > 1 else "1 condition"
+    )
 
 
 def _point(overview: Overview, condition: Condition, mean: Mean) -> dict[str, Any]:
