@@ -37,8 +37,8 @@ class Measure(NamedTuple):
 
 MEASURES = (
     Measure(AUROC, "AUROC", "0.5 is chance", "DeLong"),
-    Measure(AUPR_OUT, "AUPRC, outliers positive", "chance is the fraction of outliers among all images", "bootstrap"),
-    Measure(AUPR_IN, "AUPRC, inliers positive", "chance is the fraction of inliers among all images", "bootstrap"),
+    Measure(AUPR_OUT, "AUPRC of outliers", "chance is the fraction of outliers among all images", "bootstrap"),
+    Measure(AUPR_IN, "AUPRC of inliers", "chance is the fraction of inliers among all images", "bootstrap"),
 )
 
 
@@ -172,7 +172,8 @@ def _bars(lines: Sequence[Line], measure: Measure) -> Bars:
     caption = (
         f"{measure.title} by detector and outlier set, a panel per network. Sets generated from the inliers come "
         "first; the lower their bars beside the conventional sets', the harder they are. Higher is better for the "
-        f"detector: 1 is ideal, {measure.chance}. Whiskers: 95 % intervals. Numbers of images: see the table of all "
+        f"detector: 1 is ideal, {measure.chance}. AUPRC is the area under the precision-recall curve "
+        "with the named side as the positive class. Whiskers: 95 % intervals. Numbers of images: see the table of all "
         "measures. Of several seeds the first is shown."
     )
     chance = 0.5 if measure.column is AUROC else None
