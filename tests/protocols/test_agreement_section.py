@@ -46,7 +46,8 @@ def test_values_and_sentences() -> None:
     assert f"represent the others best are {names[0]}, {names[1]} and {names[2]}." in summary.sentences[0]
     assert summary.sentences[-1].startswith("1 other test")
     (figure,) = summary.figures
-    assert figure.panels[""].to_numpy() == pytest.approx(figure.panels[""].to_numpy().T)  # type: ignore[union-attr, call-overload]
+    (panel,) = figure.panels.values()  # type: ignore[union-attr]
+    assert panel.to_numpy() == pytest.approx(panel.to_numpy().T)
 
 
 def test_too_few_detectors_are_refused_with_a_reason() -> None:

@@ -39,8 +39,8 @@ def test_the_report_lists_sessions_times_and_results(tmp_path: Path) -> None:
     with session(tmp_path, engine="local", workers=1, device="cpu"):
         pass
     found = Results(tmp_path)
-    assert facts(found) == {"Seeds": "3", "Computed": "2030-01-01 to 2030-01-01", "torch of the results": "2",
-                            "Computing time": "2.0 min"}  # fmt: skip
+    assert facts(found) == {"Seeds": "3", "Computed (UTC)": "2030-01-01", "torch of the results": "2",
+                            "Times of all works, added up": "2.0 min"}  # fmt: skip
     (machine,), (spent,) = sessions(found), times(found)
     assert machine.frame["engine"].tolist() == ["local"]
     assert spent.frame[["kind", "results", "minutes"]].values.tolist() == [["scores", 2, 2.0]]

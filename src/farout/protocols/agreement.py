@@ -24,6 +24,7 @@ from farout.report.content import (
 )
 from farout.report.content.numbers import listed, number
 
+PANEL = "all detectors that took these tests"
 TITLE = "Agreement: which stresses rank the detectors alike"
 FEWEST_TESTS = 3
 MOST_TESTS = 40
@@ -134,8 +135,8 @@ def _map(used: Sequence[str], found: Agreements, count: int) -> HeatMap:
         "95 % interval (bootstrap over detectors)."
     )
     frame, about = pd.DataFrame(found.tau, names, list(used)), pd.DataFrame(intervals, names, list(used))
-    return HeatMap("agreement", "Kendall's τ between the rankings in all pairs of tests", caption, {"": frame},
-                   "Kendall's τ, 0 is no relation", -1.0, {"": about})  # fmt: skip
+    return HeatMap("agreement", "Kendall's τ between the rankings in all pairs of tests", caption, {PANEL: frame},
+                   "Kendall's τ, 0 is no relation", -1.0, {PANEL: about})  # fmt: skip
 
 
 def _interval(low: float, high: float) -> str:

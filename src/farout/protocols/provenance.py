@@ -30,9 +30,9 @@ def facts(results: Results) -> dict[str, str]:
     versions = dict.fromkeys(str(cell.facts["torch"]) for cell in cells if cell.facts.get("torch"))
     found = {
         "Seeds": ", ".join(seeds),
-        "Computed": f"{days[0]} to {days[-1]}" if days else "",
+        "Computed (UTC)": " to ".join(_plain(day) for day in dict.fromkeys([days[0], days[-1]])) if days else "",
         "torch of the results": ", ".join(versions),
-        "Computing time": _minutes(sum(_by_work(cells).values())) if cells else "",
+        "Times of all works, added up": _minutes(sum(_by_work(cells).values())) if cells else "",
     }
     return {name: text for name, text in found.items() if text}
 
@@ -108,6 +108,10 @@ def _by_work(cells: list[_Cell]) -> dict[tuple[str, str, float], float]:
     """Return the seconds of every work; cells of one work have the same title, time and seconds."""
     keys = ((cell.title, str(cell.facts.get("at", "")), float(cell.facts.get("seconds") or 0)) for cell in cells)
     return {key: key[2] for key in keys}
+
+
+def _plain(day: str) -> str:
+    return day.removesuffix("+00:00").replace("T", " ")
 
 
 def _minutes(seconds: float) -> str:

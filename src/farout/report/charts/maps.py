@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 
 from farout.report.charts.palette import Palette
-from farout.report.charts.panels import INK, Chart, Panel, axis, labels, plain, rounded
+from farout.report.charts.panels import INK, LONGEST, Chart, Panel, axis, labels, plain, rounded
 from farout.report.content import DensityMap, HeatMap, Landscapes, Surface
 from farout.report.content.numbers import number
 from farout.report.shades import shade
 
 LINE, AROUND = 22, 90
 """Pixels per row of a heat map, and for the labels below."""
+UPRIGHT = 8
+"""Number of columns, and length of their names, from which on the names stand upright."""
 CELLS = 24
 HIGHEST = 0.95
 """Quantile of the values above which the color of a landscape is the lightest: a few peaks would hide the valleys."""
@@ -65,10 +67,14 @@ def _cells(
         "text": [["" if np.isnan(value) else f"{value:.2f}" for value in line] for line in values],
         "texttemplate": "%{text}", "textfont": {"size": 10},
     }  # fmt: skip
-    layout = {
+    layout: dict[str, Any] = {
         "xaxis": {**labels(frame.columns, _named(frame.columns)), "showgrid": False},
         "yaxis": {**labels(frame.index, _named(frame.index)), "showgrid": False, "autorange": "reversed"},
     }
+    longest = max((len(str(name)) for name in frame.columns), default=0)
+    if frame.shape[1] > UPRIGHT and longest > UPRIGHT:  # slanted labels of many columns would be dropped
+        layout["xaxis"]["tickangle"] = 90
+        return Panel(title, [trace], layout, AROUND + LINE * len(frame) + 4 * min(longest, LONGEST))
     return Panel(title, [trace], layout, AROUND + LINE * len(frame))
 
 
