@@ -40,7 +40,7 @@ def _verdict(overview: Overview, verdict: Verdict, palette: Palette) -> dict[str
     return {
         "label": verdict.label,
         "kind": KINDS[verdict.level],
-        "level": f"{LEVELS[verdict.level]} ({_tested(overview, verdict.subject)})",
+        "level": f"{LEVELS[verdict.level]}; {_tested(overview, verdict.subject)}",
         "sentences": verdict.sentences,
         "color": palette.detector(verdict.subject.detector),
         "profile": [_point(overview, condition, mean) for condition, mean in overview.of(verdict.subject)],
@@ -50,9 +50,7 @@ def _verdict(overview: Overview, verdict: Verdict, palette: Palette) -> dict[str
 def _tested(overview: Overview, subject: Subject) -> str:
     """Return in how many of all conditions a detector was tested."""
     mine, every = len(overview.of(subject)), len(overview.conditions)
-    return (
-        f"{mine} of {every} conditions" if mine < every else f"all {every} conditions" if every > 1 else "1 condition"
-    )
+    return f"tested in {mine} of {every} conditions" if mine < every else f"tested in all conditions ({every})"
 
 
 def _point(overview: Overview, condition: Condition, mean: Mean) -> dict[str, Any]:
