@@ -24,7 +24,7 @@ class _Cell(NamedTuple):
 
 def facts(results: Results) -> dict[str, str]:
     """Return facts about the whole run, as text by name."""
-    cells = list(_cells(results))
+    cells, spent = list(_cells(results)), _by_work(_timed(results))
     seeds = dict.fromkeys(row.tags["seed"] for row in results.rows if row.tags.get("seed"))
     days = sorted(str(cell.facts["at"]) for cell in cells if cell.facts.get("at"))
     versions = dict.fromkeys(str(cell.facts["torch"]) for cell in cells if cell.facts.get("torch"))
@@ -32,7 +32,7 @@ def facts(results: Results) -> dict[str, str]:
         "Seeds": ", ".join(seeds),
         "Computed (UTC)": " to ".join(_plain(day) for day in dict.fromkeys([days[0], days[-1]])) if days else "",
         "torch of the results": ", ".join(versions),
-        "Times of all works, added up": _minutes(sum(_by_work(cells).values())) if cells else "",
+        "Times of all works, added up": _minutes(sum(spent.values())) if spent else "",
     }
     return {name: text for name, text in found.items() if text}
 
@@ -55,7 +55,7 @@ def sessions(results: Results) -> list[Table]:
 def times(results: Results) -> list[Table]:
     """Return the computing time by kind of result."""
     kinds: dict[str, list[_Cell]] = {}
-    for cell in _cells(results):
+    for cell in _timed(results):
         kinds.setdefault(_kind(cell), []).append(cell)
     lines: list[Line] = []
     for kind, cells in kinds.items():
@@ -97,6 +97,11 @@ def _cells(results: Results) -> Iterator[_Cell]:
         if results.store.has(cell):
             found = results.store.facts(cell)
             yield _Cell(cell, str(found.get("title", "")), found)
+
+
+def _timed(results: Results) -> list[_Cell]:
+    """Return the cells whose time is known."""
+    return [cell for cell in _cells(results) if "seconds" in cell.facts]
 
 
 def _kind(cell: _Cell) -> str:
