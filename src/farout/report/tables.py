@@ -13,6 +13,8 @@ from farout.report.content import EXTRA, Document, Table
 from farout.report.latex import latex
 from farout.report.readable import LEARNED, readable
 
+FORMULA = ("=", "+", "-", "−", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""First characters of text that a spreadsheet runs as a formula, some only after it has removed the white space."""
 SHOWN = 5
 """Number of failure reasons in the text."""
 
@@ -64,11 +66,12 @@ def write_csv(table: Table, folder: Path) -> Path:
 
 def _escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with an apostrophe before text that spreadsheets would run as a formula."""
-    return frame.rename(columns=_as_text).map(_as_text)
+    return frame.rename(columns=as_text).map(as_text)
 
 
-def _as_text(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "−", "@", "\t", "\r")):
+def as_text(value: Any) -> Any:
+    """Return text that a spreadsheet would run as a formula with an apostrophe before it; other values unchanged."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
     try:
         float(value)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
@@ -81,15 +81,20 @@ def rows_of(entries: Iterable[Entry]) -> list[Row]:
     ]
 
 
-def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
-    """Write all that a report shows of the study, so that it can be read without opening images or networks."""
+def plan_facts(study: Study, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return all that a report shows of the study, so that it can be read without opening images or networks."""
     rows = [row._asdict() for row in rows_of(entries)]
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
     facts["notes"] = [*study.notes, *_detector_notes(study)]
     facts["fitted"] = fit_lines(study.trials)
     facts["extra_data"] = {s.label: s.extra_data for t in study.trials for s in t.subjects if s.extra_data}
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    write_verified_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+    return {"format": FORMAT, "rows": rows, **facts}
+
+
+def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
+    """Write the plan of a run."""
+    write_verified_json(store.root / PLAN, plan_facts(study, entries))
 
 
 def damaged_plan(store: Store) -> list[str]:
@@ -124,7 +129,7 @@ class Results:
         path = self.store.root / PLAN
         if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
-        plan = _read_plan(path)
+        plan = read_plan(path)
         self.name = plan.name
         self.budget = plan.budget
         self.protocols = plan.protocols
@@ -230,6 +235,7 @@ def shortened(damaged: Sequence[str]) -> list[str]:
 
 
 class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
     protocol: str
     cell: Annotated[str, AfterValidator(_cell_name)]
     title: str
@@ -237,9 +243,10 @@ class _Row(BaseModel):
     requires: list[Annotated[str, AfterValidator(_cell_name)]]
 
 
-class _Plan(BaseModel):
+class Plan(BaseModel):
     """Content of a plan file."""
 
+    model_config = ConfigDict(extra="forbid")
     format: int
     fitted: list[dict[str, Any]]
     extra_data: dict[str, str] = {}
@@ -252,7 +259,8 @@ class _Plan(BaseModel):
     rows: list[_Row]
 
 
-def _read_plan(path: Path) -> _Plan:
+def read_plan(path: Path) -> Plan:
+    """Return the content of a plan file. Raise ValueError if it is damaged or of another version."""
     try:
         value = read_json(path)
     except ValueError as error:
@@ -261,7 +269,7 @@ def _read_plan(path: Path) -> _Plan:
     if type(version) is int and version != FORMAT:
         raise ValueError(f"{path} has format {version}, this version reads format {FORMAT}; run it again")
     try:
-        return _Plan.model_validate(read_verified_json(path))
+        return Plan.model_validate(read_verified_json(path))
     except Damaged as error:
         raise ValueError(f"{error}; the same run command writes it again") from None
     except ValidationError as error:

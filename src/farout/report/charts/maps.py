@@ -28,7 +28,7 @@ def heat_map(figure: HeatMap, palette: Palette) -> Chart:
     """Return a panel per scenario, the rows and columns that are detectors best first."""
     diverging = "chance" in figure.label or figure.lowest < 0
     panels = [
-        _cells(title, _arranged(frame, palette), diverging, figure.lowest, figure.about.get(title))
+        _cells(title, arranged(frame, palette), diverging, figure.lowest, figure.about.get(title))
         for title, frame in figure.panels.items()
     ]
     widest = max((frame.shape[1] for frame in figure.panels.values()), default=0)
@@ -38,7 +38,8 @@ def heat_map(figure: HeatMap, palette: Palette) -> Chart:
     )
 
 
-def _arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
+def arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
+    """Return the frame with the rows and columns that are detectors best first."""
     rows, columns = ([str(name) for name in axis] for axis in (frame.index, frame.columns))
     return frame.iloc[palette.places(rows), palette.places(columns)]
 
