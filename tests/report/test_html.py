@@ -137,10 +137,10 @@ def test_a_finished_run(tmp_path: Path) -> None:
     page = check(source)
     words = "".join(page.texts)
     assert "mine" in words
-    assert re.search(r"budget quick · protocols clean ·\s+6 of 6 results · 0 missing · 0 failed", words)
+    assert re.search(r"budget quick · protocols Clean evaluation ·\s+6 of 6 results · 0 missing · 0 failed", words)
     assert "results are missing" not in words
     assert "What failed" not in words
-    assert [tag for tag, _ in page.elements].count("table") == 3  # the overview, and two of clean
+    assert [tag for tag, _ in page.elements].count("table") == 4  # the overview, two of clean, facts about the run
     assert [panel["title"] for panel in page.charts] == ["a", "b"]
     assert [tag for tag, _ in page.elements].count("img") == 3 * 8 + 1  # failures, and the enlarged picture
     assert "detectors:\n- ä\n" in words
