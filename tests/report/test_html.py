@@ -265,13 +265,13 @@ def test_a_run_without_results(tmp_path: Path) -> None:
     words = "".join(page.texts)
     assert "No results yet." in words
     assert "2 of 2 results are missing" in words
-    assert "table" not in page.tags()
+    assert "thead" not in page.tags()  # the only table is that of facts about the run, which has no head
     assert page.charts == []
 
 
 def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
-    results = write_run(tmp_path / "run", outcomes())
     """Two reports in one folder keep a folder of tables each."""
+    results = write_run(tmp_path / "run", outcomes())
     for given, written, folder in (
         ("new/deep", "new/deep/report.html", "tables"),
         ("other/page.html", "other/page.html", "page_tables"),
@@ -286,7 +286,8 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
             kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
             assert [kind(line[name]) for line in lines] == frame[name].tolist()
         names = sorted(p.name for p in (path.parent / folder).iterdir())
-        assert names == [f"{name}.{end}" for name in ("clean", "clean_auroc", "overview") for end in ("csv", "tex")]
+        tables = [f"{name}.{end}" for name in ("clean", "clean_auroc", "overview") for end in ("csv", "tex")]
+        assert names == sorted([*tables, "results.csv"])
         assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, folder])
 
 

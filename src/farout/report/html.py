@@ -56,10 +56,15 @@ def write_report(document: Document, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = "tables" if path.stem == "report" else f"{path.stem}_tables"
     write_text(path, render(document, folder))
-    write_tables(document.tables, path.parent / folder)
-    if document.results:
-        write_csv(document.results, path.parent / folder)
+    write_all_tables(document, path.parent / folder)
     return path
+
+
+def write_all_tables(document: Document, folder: Path) -> None:
+    """Write the tables of the page as CSV and LaTeX, and the list of all stored results as CSV."""
+    write_tables(document.tables, folder)
+    if document.results:
+        write_csv(document.results, folder)
 
 
 def _section(name: str, summary: Summary, palette: Palette, charts: list[dict[str, Any]]) -> dict[str, Any]:
