@@ -27,6 +27,8 @@ class State(NamedTuple):
     state: str
     reason: str
     """Why it is pending; "None" if there is no reason."""
+    job: str = ""
+    """Id of the job."""
 
     @property
     def live(self) -> bool:
@@ -57,10 +59,10 @@ def submit(script: Path) -> str:
 def read_queue() -> Queue:
     """Return the states of the user's array tasks."""
     queue: Queue = {}
-    for line in _run("squeue", "--me", "--noheader", "--array", "--states=all", "--format=%j|%K|%T|%r").splitlines():
-        name, index, state, reason = (*line.strip().split("|"), "", "", "")[:4]
+    for line in _run("squeue", "--me", "--noheader", "--array", "--states=all", "--format=%j|%K|%F|%T|%r").splitlines():
+        name, index, job, state, reason = (*line.strip().split("|"), "", "", "", "")[:5]
         if index.isdigit() and name.startswith("farout-"):
-            queue[name, int(index)] = State(state, reason)
+            queue[name, int(index)] = State(state, reason, job)
     return queue
 
 
