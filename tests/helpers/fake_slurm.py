@@ -49,6 +49,18 @@ else:
 Run = Callable[[Path, int], int]
 """Runs a task, given the folder of its array and its number; returns the exit code."""
 
+SEEN: list[int] = []
+"""Numbers of images that the detector of a test was called with."""
+ACTS: list[Callable[[int], object]] = []
+"""Functions that it calls first, with the number of its calls."""
+
+
+def score_probe(images: int) -> None:
+    """Record a call of the detector of a test."""
+    SEEN.append(images)
+    for act in ACTS:
+        act(len(SEEN))
+
 
 class FakeSlurm:
     """Queue in a folder, with the commands in its folder `bin`."""

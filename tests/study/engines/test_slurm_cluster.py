@@ -80,7 +80,7 @@ class Study:
 
     def run(self, out: str, *options: str, seconds: float = 0.0) -> str:
         process = self.start(out, *options, seconds=seconds)
-        output = process.communicate(timeout=500)[0]
+        output = process.communicate(timeout=900)[0]
         assert process.returncode == 0, output
         return output
 
@@ -100,7 +100,7 @@ def ask(environment: dict[str, str], *command: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def wait_for(process: subprocess.Popen[str], found: Callable[[], bool], seconds: float = 200) -> None:
+def wait_for(process: subprocess.Popen[str], found: Callable[[], bool], seconds: float = 400) -> None:
     deadline = time.monotonic() + seconds
     while not found():
         if time.monotonic() > deadline or process.poll() is not None:
@@ -142,7 +142,7 @@ def test_a_killed_task_fails_alone_and_the_same_command_submits_it_again(slurm: 
     process = study.start("slurm", *options, seconds=1.0)
     wait_for(process, lambda: has_chunks(out))
     os.kill(workers(out)[0], signal.SIGKILL)
-    output = process.communicate(timeout=500)[0]
+    output = process.communicate(timeout=900)[0]
     assert process.returncode == 1, output
     assert re.search(
         r"failed: slow_brightness: SlurmTaskDied: \d+_[01] ended \(FAILED.*while it computed score", output
@@ -158,7 +158,7 @@ def test_tasks_of_a_lost_node_resume_on_another(slurm: dict[str, str], tmp_path:
     wait_for(process, lambda: len(workers(out)) == 2 and has_chunks(out))
     ask(slurm, "scontrol", "update", "nodename=node2", "state=down", "reason=test")
     try:
-        output = process.communicate(timeout=500)[0]
+        output = process.communicate(timeout=900)[0]
     finally:
         ask(slurm, "scontrol", "update", "nodename=node2", "state=resume")
     assert process.returncode == 0, output

@@ -45,8 +45,12 @@ class SlurmExecutor(Executor):
         self._options, self._store, self._listener = context.options, context.store, context.listener
         self._new: list[Task] = []
         self._skipped: deque[int] = deque()
+        self._present: deque[int] = deque()
+        """Tasks whose results an array task has written since the run began."""
         self._returned: set[str] = set()
         """Works that a task has left out."""
+        self._earlier = bool(find_arrays(context.store))
+        """True if array tasks may have been computing results when the run began."""
         self._tasks = running_tasks(context.store)
         self._count = len(self._tasks)
         self._polled_at = 0.0
@@ -66,6 +70,9 @@ class SlurmExecutor(Executor):
 
     def submit(self, task: Task) -> None:
         work = task.work
+        if self._earlier and all(self._store.has(cell.id) for cell in work.cells):
+            self._present.append(task.number)
+            return
         for one in self._tasks:
             piece = one.pieces.get(work.id)
             if piece is not None and {cell.id for cell in work.cells} <= set(piece.cells) and not one.closed:
@@ -74,6 +81,8 @@ class SlurmExecutor(Executor):
         self._new.append(task)
 
     def wait(self, seconds: float) -> None:
+        while self._present:
+            self._listener.finished(self._present.popleft(), {})
         while self._skipped:
             self._listener.skipped(self._skipped.popleft())
         if self._new:
