@@ -38,7 +38,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 MpiDefault=none
-ReturnToService=2
+ReturnToService=1
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=2,bf_interval=2
 KillWait=10

@@ -290,3 +290,22 @@ def test_without_slurm_the_missing_command_is_named(files: Path, monkeypatch: py
     monkeypatch.setenv("PATH", str(files))
     with pytest.raises(client.SlurmError, match="sbatch is not installed here: run this on a login node"):
         run_slurm(files, "single.yaml")
+
+
+def test_a_held_task_is_named_once(
+    files: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begins_at_third_look(folder: Path, index: int) -> int:
+        if len(slurm.order) == 3:
+            return run_task(folder, index)
+        slurm.set("1", 0, "PENDING")
+        return 0
+
+    def read() -> client.Queue:
+        reason = "launch_failed_requeued_held"
+        return {key: one._replace(reason=reason) if one.live else one for key, one in run_and_read().items()}
+
+    slurm.run, run_and_read = begins_at_third_look, client.read_queue  # type: ignore[attr-defined]
+    monkeypatch.setattr(client, "read_queue", read)
+    assert not run_slurm(files, "single.yaml").outcome.failed
+    assert caplog.text.count("Slurm holds 1_0 (launch_failed_requeued_held): scontrol release 1_0 lets it begin") == 1

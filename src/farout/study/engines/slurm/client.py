@@ -35,6 +35,11 @@ class State(NamedTuple):
         """True if it waits or runs."""
         return self.state not in ENDED
 
+    @property
+    def held(self) -> bool:
+        """True if it waits until somebody releases it, for example since a node could not start it."""
+        return self.live and (self.reason.lower().startswith("jobheld") or self.reason.lower().endswith("_held"))
+
     def __str__(self) -> str:
         return self.state if self.reason in ("", "None") else f"{self.state}, {self.reason}"
 

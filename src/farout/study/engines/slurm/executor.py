@@ -53,6 +53,8 @@ class SlurmExecutor(Executor):
         """True if array tasks may have been computing results when the run began."""
         self._tasks = running_tasks(context.store)
         self._count = len(self._tasks)
+        self._held: set[str] = set()
+        """Tasks that the user has been told of, since Slurm holds them."""
         self._polled_at = 0.0
         if self._tasks:
             log.warning(f"attached to {len(self._tasks)} array tasks that have not ended: {job_list(self._tasks)}")
@@ -185,6 +187,9 @@ class SlurmExecutor(Executor):
     def _update_state(self, task: ArrayTask, queue: client.Queue, progress: Progress) -> None:
         """Close a task that has reported its end, or that has been absent from the queue for long."""
         task.state = queue.get((job_name(task.folder.path), task.index), State("not in the queue", ""))
+        if task.state.held and task.id not in self._held:
+            self._held.add(task.id)
+            log.warning(f"Slurm holds {task.id} ({task.state.reason}): scontrol release {task.id} lets it begin")
         live = task.state.live and task.state.state != "not in the queue"
         task.absent_since = None if live else task.absent_since or time.monotonic()
         settled = task.absent_since is not None and time.monotonic() - task.absent_since >= SETTLE_SECONDS
