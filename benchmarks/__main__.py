@@ -10,6 +10,7 @@ from benchmarks import (
     peers,
     plan,
     rendering,
+    report,
     search,
     startup,
     training,
@@ -29,5 +30,6 @@ if __name__ == "__main__":
         attacks,
         plan,
         peers,
+        report,
     ):
         part.main()

@@ -37,6 +37,8 @@ class Event(NamedTuple):
     total: int = 0
     """Units of work added to the total."""
     unit: str = "images"
+    work: str = ""
+    """Id of the work that the units belong to; empty if unknown."""
 
 
 Listener = Callable[[Event], None]

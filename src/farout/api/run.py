@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pandas as pd
 
@@ -21,10 +23,11 @@ from farout.report.content import Document
 from farout.report.html import write_report
 from farout.report.notebook import notebook
 from farout.report.tables import text
-from farout.study.engines.executor import ENGINES
+from farout.study.engines.executor import engine_class, parse_options
 from farout.study.engines.run import Outcome
 from farout.study.engines.run import run as compute
 from farout.study.results import Results, damaged_plan, write_plan
+from farout.study.sessions import session
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
@@ -93,6 +96,7 @@ def run(
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
+    options: Mapping[str, Any] | None = None,
     progress: Listener | None = None,
 ) -> Result:
     """Compute the missing results of a study into a folder, and return them.
@@ -102,6 +106,7 @@ def run(
     workers: number of worker processes of one core each; 0 with the local engine: everything runs in this process, on
         one core. With workers, scripts need the usual `if __name__ == "__main__":`.
     timeout: seconds that a detector may take for one chunk of images; None = no limit.
+    options: options of the engine, such as {"partition": "gpu"} with engine="slurm".
     """
     for plugin in plugins:
         load_plugin(Path(plugin))
@@ -111,9 +116,10 @@ def run(
         study = from_spec(study)
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
-    as_device(device)  # raises for an unknown device before the plan, which may take a while
-    ENGINES[engine]
-    study = replace(study, device=device)
+    parsed = parse_options(engine, options or {})
+    if not engine_class(engine).remote:
+        as_device(device)  # raises for an unknown device before the plan, which may take a while
+    study = replace(study, device=device, machine=parsed.machine)
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
     root = Path(mkdtemp(prefix="farout-") if out is None else out)
@@ -124,9 +130,11 @@ def run(
     with store.lock():
         damaged = damaged_plan(store)
         write_plan(store, study, entries)
-        result.outcome = compute(
-            cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
-            progress=progress,
-        )  # fmt: skip
+        with session(store.root, engine=engine, workers=workers, device=device) as facts:
+            result.outcome = compute(
+                cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
+                options=parsed, progress=progress,
+            )  # fmt: skip
+            facts |= {"computed": len(result.outcome.done), "failed": len(result.outcome.failed)}
         result.outcome.damaged[:0] = damaged
     return result

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, generated, leaderboard, listing, reports, sets, studies, trained, watching
+from farout.cli import (
+    attacks,
+    generated,
+    leaderboard,
+    listing,
+    reports,
+    sets,
+    slurm,
+    studies,
+    trained,
+    watching,
+)
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -45,6 +56,7 @@ app.command("import")(trained.import_)
 for verb in (
     listing.check, studies.plan, studies.run, reports.report, reports.compare, watching.view, sets.render, sets.corrupt,
     attacks.attack, generated.generate, trained.train, studies.demo,
+    slurm.work,
 ):  # fmt: skip
     app.command()(verb)
 app.add_typer(leaderboard.app, name="leaderboard")

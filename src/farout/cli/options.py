@@ -97,6 +97,7 @@ def plugin_paths(paths: list[Path] | None) -> tuple[str, ...]:
     return tuple(str(path.resolve()) for path in paths or ())
 
 
-def worker_count(workers: int | None) -> int:
-    """Return the number of worker processes: as requested, or one per core."""
-    return workers if workers is not None else os.cpu_count() or 1
+def worker_count(workers: int | None, engine: str = "local") -> int:
+    """Return the number of worker processes: as requested, or one per core, or one per array task."""
+    default = 1 if engine == "slurm" else os.cpu_count() or 1
+    return default if workers is None else workers

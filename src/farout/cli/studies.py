@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,7 @@ from farout.cli.options import (
     plugin_paths,
     worker_count,
 )  # fmt: skip
+from farout.cli.slurm import DryRun, Gpus, Partition, Sbatch, TaskMinutes, Time, engine_options, offer_cancel
 
 if TYPE_CHECKING:
     from farout.api.run import Result
@@ -82,6 +83,12 @@ def run(
     without: Without = None,
     plugin: Plugins = None,
     quiet: Quiet = False,
+    partition: Partition = None,
+    time: Time = None,
+    gpus: Gpus = None,
+    task_minutes: TaskMinutes = None,
+    sbatch: Sbatch = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Run a study. The same command again computes what is missing; Ctrl-C keeps finished results.
 
@@ -90,7 +97,12 @@ def run(
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     load_plugins(plugin)
-    result = _run(_spec(study, budget).without(without or ()), out, workers, device, plugin, quiet, timeout, engine)
+    spec = _spec(study, budget).without(without or ())
+    options = engine_options(partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch)
+    if dry_run:
+        _show_scripts(spec, out, workers, device, engine, options)
+        return
+    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options)
     typer.echo(f"for the report: farout report {result.path}")
 
 
@@ -122,6 +134,7 @@ def _run(
     quiet: bool,
     timeout: float | None = None,
     engine: str = "local",
+    options: dict[str, Any] | None = None,
 ) -> Result:
     """Run a study with a progress bar, print a summary, and exit with 1 if something failed."""
     import farout
@@ -129,11 +142,17 @@ def _run(
     from farout.study.results import shortened
 
     folder = out or Path("runs") / spec.name
-    with stoppable(), shown(quiet) as listener:
-        result = farout.run(
-            spec, folder, engine=engine, workers=worker_count(workers), device=device, plugins=plugin_paths(plugins),
-            timeout=timeout, progress=listener,
-        )  # fmt: skip
+    with stoppable():
+        try:
+            with shown(quiet) as listener:
+                result = farout.run(
+                    spec, folder, engine=engine, workers=worker_count(workers, engine), device=device,
+                    plugins=plugin_paths(plugins), timeout=timeout, options=options, progress=listener,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            if engine == "slurm":
+                offer_cancel(folder)
+            raise
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
@@ -148,6 +167,19 @@ def _run(
         typer.echo(f"the tracebacks are in the report (farout report {folder}); the same command tries again", err=True)
         raise typer.Exit(1)
     return result
+
+
+def _show_scripts(
+    spec: StudySpec, out: Path | None, workers: int | None, device: str, engine: str, options: dict[str, Any]
+) -> None:
+    """Print the batch scripts of a run."""
+    if engine != "slurm":
+        raise ValueError(f"--dry-run prints batch scripts and needs --engine slurm, got --engine {engine}")
+    from farout.api.work import scripts
+
+    folder = out or Path("runs") / spec.name
+    texts = scripts(spec, folder, options, workers=worker_count(workers, engine), device=device)
+    typer.echo("\n".join(texts) if texts else f"nothing is missing in {folder}")
 
 
 def _spec(path: Path, budget: BudgetName | None) -> StudySpec:

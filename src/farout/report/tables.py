@@ -57,6 +57,13 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     return paths
 
 
+def write_csv(table: Table, folder: Path) -> Path:
+    """Write a long table as CSV only; return the path."""
+    make_folder(folder, folder.parent)
+    write_text(path := folder / f"{table.name}.csv", _escape_formulas(table.frame).to_csv(index=False), folder.parent)
+    return path
+
+
 def _escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with an apostrophe before text that spreadsheets would run as a formula."""
     return frame.rename(columns=as_text).map(as_text)

@@ -16,6 +16,7 @@ from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
 from farout.study.interval_cache import IntervalCache
 from farout.study.records import Damaged, is_plain, read_verified_json, write_verified_json
+from farout.study.snapshot import Snapshot
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
@@ -124,7 +125,7 @@ class Results:
     """Results that a run has stored so far."""
 
     def __init__(self, root: str | Path) -> None:
-        self.store = Store(root)
+        self.store = Snapshot(root)
         path = self.store.root / PLAN
         if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
@@ -206,6 +207,8 @@ def positions(index: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.
     Where an image occurs several times in both, its first occurrence gets the first position, and so on. Raise if an
     image is missing.
     """
+    if np.array_equal(index, among):
+        return np.arange(len(index))
     wanted, keys = (2**31 * one + _repetition(one) for one in (index, among))
     missing = ~np.isin(wanted, keys)
     if missing.any():

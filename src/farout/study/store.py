@@ -134,8 +134,7 @@ class Store:
                 f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run "
                 "the same command again to resume"
             ) from error
-        if has_file(failure := self._failure(cell), self.root):
-            failure.unlink()
+        self.forget_failure(cell)
 
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
@@ -256,6 +255,11 @@ class Store:
         except (FileNotFoundError, Damaged):
             return None
         return facts if all(isinstance(facts.get(key), str) for key in ("traceback", "reason")) else None
+
+    def forget_failure(self, cell: str) -> None:
+        """Remove the record of a cell's last failure, since it is tried again elsewhere."""
+        if has_file(failure := self._failure(cell), self.root):
+            failure.unlink(missing_ok=True)
 
     def _failure(self, cell: str) -> Path:
         return self.root / "failures" / f"{_plain(cell)}.json"

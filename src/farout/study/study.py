@@ -136,6 +136,8 @@ class Study:
     """Caveats that a reader of the results must know."""
     device: str = "cpu"
     """Device that the run uses; only measurements of time depend on it."""
+    machine: str = ""
+    """Name of the machines that measurements of time belong to; empty for this one."""
 
     def check(self) -> None:
         """Raise for errors that can be found before any work."""

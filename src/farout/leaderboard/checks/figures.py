@@ -14,8 +14,7 @@ from farout.files import read_json
 from farout.leaderboard.submission import Submission
 from farout.protocols.document import document
 from farout.report.content import Document
-from farout.report.html import render
-from farout.report.tables import write_tables
+from farout.report.html import render, write_all_tables
 from farout.study.interval_cache import FILE as INTERVALS
 from farout.study.interval_cache import IntervalCache
 from farout.study.results import Results
@@ -42,7 +41,7 @@ def figure_errors(submission: Submission, content: Document, bounds: dict[str, l
     """Yield where a table, the report or an interval is not what the scores give."""
     with TemporaryDirectory(prefix="farout-") as name:
         folder = Path(name) / "tables"
-        write_tables(content.tables, folder)
+        write_all_tables(content, folder)
         expected = {f"tables/{path.name}": path for path in folder.iterdir()}
         found = set(submission.named("tables/"))
         yield from (f"{path} is missing: the scores give this table" for path in sorted(expected.keys() - found))

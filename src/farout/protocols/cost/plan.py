@@ -28,7 +28,7 @@ class Cost(Protocol):
             images = FirstImages(trial.inliers.test, BATCH)
             for subject in trial.subjects:
                 tags = {"network": subject.network, "seed": str(trial.seed), "detector": subject.label}
-                entries.append(Entry(self.name, CostCell(subject, images, study.device), tags))
+                entries.append(Entry(self.name, CostCell(subject, images, study.device, study.machine), tags))
         return entries
 
     @classmethod

@@ -33,11 +33,14 @@ class CostCell(Cell):
     subject: Subject
     images: ImageSource
     device: str
+    machine: str = ""
+    """Name of the machines that measure; empty for this one."""
 
     @cached_property
     def identity(self) -> Any:
         about = self.images.about
-        measured = {"device": device_name(torch.device(self.device)), "shape": list(about.shape), "images": about.total}
+        device = f"{self.device} on {self.machine}" if self.machine else device_name(torch.device(self.device))
+        measured = {"device": device, "shape": list(about.shape), "images": about.total}
         return {"kind": "cost", "version": 1, "subject": self.subject.identity(), **measured}
 
     @property

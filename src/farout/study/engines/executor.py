@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import torch
 
 from farout.component import Named
 from farout.interrupts import requested
-from farout.registry import Registry
+from farout.registry import Registry, unknown
 from farout.study.cells.cell import Arrays, Chunk, Work
 from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
@@ -27,7 +28,8 @@ class Task(NamedTuple):
     number: int
     work: Work
     chunk: Chunk | None
-    """The chunk to compute; None: collect the stored chunks of the work, and write its records."""
+    """The chunk to compute; None: collect the stored chunks of the work, and write its records (an executor of whole
+    works also computes the missing chunks)."""
     seconds: float = 0.0
     """Seconds that the work has taken so far; written to its records."""
 
@@ -53,8 +55,24 @@ class Listener(Protocol):
     def skipped(self, number: int) -> None:
         """Report that a task was canceled before it began."""
 
+    def returned(self, number: int) -> None:
+        """Report that a work was not computed, since a result that it requires is missing."""
+
     def slow(self, number: int, seconds: float, cell: str) -> None:
         """Report that a task has been computing this cell for so many seconds without progress."""
+
+    def noted(self, state: str) -> None:
+        """Report the state of the engine, which the progress display shows."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Options of an engine: the fields of a frozen dataclass. The base has none."""
+
+    @property
+    def machine(self) -> str:
+        """Name of the machines that measurements of time belong to; empty for this one."""
+        return ""
 
 
 class Context(NamedTuple):
@@ -72,6 +90,8 @@ class Context(NamedTuple):
     """The user's plugin files, which every process imports first."""
     timeout: float | None = None
     """Seconds that a detector may take for one chunk; None = no limit."""
+    options: EngineOptions = EngineOptions()
+    """Options of the engine."""
 
 
 class Executor(Named, ABC):
@@ -82,6 +102,13 @@ class Executor(Named, ABC):
     it with a `Performer`, and reports an error as `failed`.
     """
 
+    Options: ClassVar[type[EngineOptions]] = EngineOptions
+    """Class of its options."""
+    whole: ClassVar[bool] = False
+    """True if it takes whole works instead of chunks, also before the results that they require are there, and if its
+    processes write the records themselves: it reports a work as finished once its results are in the store."""
+    remote: ClassVar[bool] = False
+    """True if it computes on other machines, so that the device need not exist on this one."""
     slots: int
     """Number of tasks that it accepts at a time, including queued ones; 0: this process computes everything."""
 
@@ -112,6 +139,11 @@ class Executor(Named, ABC):
                 raise
             return partial(listener.failed, number, format_traceback())
 
+    @classmethod
+    def occupied(cls, store: Store) -> str:
+        """Return why another engine cannot use the store now, such as jobs that still run; empty if it can."""
+        return ""
+
     @abstractmethod
     def submit(self, task: Task) -> None:
         """Accept a task."""
@@ -134,3 +166,18 @@ class Executor(Named, ABC):
 
 ENGINES: Registry[Executor] = Registry("engine", Executor, functions=False)
 """Executors by name."""
+
+
+def engine_class(name: str) -> type[Executor]:
+    """Return the class of an engine. Raise for an unknown name."""
+    return cast(type[Executor], ENGINES[name])
+
+
+def parse_options(engine: str, options: Mapping[str, Any]) -> EngineOptions:
+    """Return the options of an engine. Raise for an unknown engine or option."""
+    kind = engine_class(engine).Options
+    known = [field.name for field in fields(kind)]
+    for name in options:
+        if name not in known:
+            raise unknown(f"option of the engine {engine!r}:", name, known)
+    return kind(**options)

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
+
+import torch
 
 from farout import interrupts
 from farout.files import files_in
@@ -16,12 +19,12 @@ from farout.progress import Listener, current
 from farout.study import engines
 from farout.study.cells.cell import Cell, Work, closure
 from farout.study.engines import activity
-from farout.study.engines.executor import ENGINES, Context
+from farout.study.engines.executor import ENGINES, Context, EngineOptions, engine_class
 from farout.study.engines.inline import InlineExecutor
 from farout.study.engines.journal import PROGRESS, Journal
 from farout.study.engines.outdated import find_present, find_unsaved, remove_outdated, select_first
 from farout.study.engines.scheduler import Scheduler
-from farout.study.store import Store
+from farout.study.store import Store, StoreError
 from farout.tensors import as_device
 
 for _module in iter_modules(engines.__path__):  # each registers its engine, so that a new one is one file
@@ -42,6 +45,27 @@ class Outcome:
     """Texts on the damaged files of earlier results; these results are computed again."""
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a run: the engine, and what every engine is given."""
+
+    engine: str = "local"
+    """Name of the executor; work that cannot be sent to another process runs in this one."""
+    workers: int = 0
+    """Number of worker processes; 0 with the local engine: everything runs in this process."""
+    device: str = "cpu"
+    plugins: tuple[str, ...] = ()
+    timeout: float | None = None
+    """Seconds that a detector may take for one chunk; None = no limit."""
+    options: EngineOptions = field(default_factory=EngineOptions)
+    """Options of the engine."""
+
+    @property
+    def target(self) -> torch.device:
+        """The device; an engine that computes on other machines checks it there."""
+        return torch.device(self.device) if engine_class(self.engine).remote else as_device(self.device)
+
+
 def run(
     cells: Sequence[Cell],
     store: Store,
@@ -51,32 +75,27 @@ def run(
     device: str = "cpu",
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
+    options: EngineOptions | None = None,
     progress: Listener | None = None,
 ) -> Outcome:
-    """Compute the cells that the store does not hold, and those they require.
+    """Compute the cells that the store does not hold, and those they require; see `Settings`.
 
-    engine: name of the executor; work that cannot be sent to another process runs in this one.
-    workers: number of worker processes; 0 with the local engine: everything runs in this process.
-    timeout: seconds that a detector may take for one chunk; None = no limit.
     A failed cell is recorded, and the others are still computed; a stopped run resumes from its stored chunks.
     The caller must hold the store's lock.
     """
+    settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions())
+    _check_unoccupied(store, settings.engine)
     everything = closure(cells)
     outcome = Outcome(damaged=[why for cell in everything if (why := store.damaged(cell.id))])
     present = find_present(everything, store)
     present -= find_unsaved(everything, present, store)
-    suspects, target, notes = _read_crash_notes(store), as_device(device), store.running()
+    suspects, notes = _read_crash_notes(store), store.running()
     journal = Journal(notes / PROGRESS, progress or current())
 
     def compute(missing: Sequence[Cell]) -> None:
         works = group_works(missing)
         works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # suspects of a crash: last
-        scheduler = Scheduler(works, store, target, journal, present)
-        scheduler.failures, scheduler.done = outcome.failed, outcome.done
-        context = Context(scheduler, store, target, notes, workers, plugins, timeout)
-        inline = InlineExecutor(context)
-        selected = ENGINES[engine](context) if any(work.portable for work in works) else inline
-        scheduler.run(inline, selected if selected.slots > 0 else inline)
+        compute_works(works, store, present, outcome, settings, notes, journal)
 
     with interrupts.listening(), activity.recording(notes / f"run-{os.getpid()}"), closing(journal):
         while True:
@@ -93,6 +112,37 @@ def run(
         cell.id for cell in failed if any(required.id in outcome.failed for required in closure(cell.requires))
     }
     return outcome
+
+
+def compute_works(
+    works: Sequence[Work],
+    store: Store,
+    present: set[str],
+    outcome: Outcome,
+    settings: Settings,
+    notes: Path,
+    progress: Listener,
+) -> None:
+    """Compute works, and add their cells to the outcome.
+
+    present: ids of the cells whose results the works may use; those computed are added. notes: folder of the activity
+    files.
+    """
+    scheduler = Scheduler(works, store, settings.target, progress, present)
+    scheduler.failures, scheduler.done = outcome.failed, outcome.done
+    context = Context(
+        scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout, settings.options
+    )
+    inline = InlineExecutor(context)
+    selected = ENGINES[settings.engine](context) if any(work.portable for work in works) else inline
+    scheduler.run(inline, selected if selected.slots > 0 else inline)
+
+
+def _check_unoccupied(store: Store, engine: str) -> None:
+    """Raise if another engine still computes results for this store."""
+    for name in ENGINES:
+        if name != engine and (why := engine_class(name).occupied(store)):
+            raise StoreError(why)
 
 
 def group_works(cells: Sequence[Cell]) -> list[Work]:

@@ -28,7 +28,7 @@ class _Active:
 
     def __init__(self, work: Work, store: Store, executor: Executor) -> None:
         self.work, self.store, self.executor = work, store, executor
-        self.chunks = {str(chunk): chunk for chunk in work.chunks}
+        self.chunks = {} if executor.whole else {str(chunk): chunk for chunk in work.chunks}
         self.todo = deque(self.chunks)
         self.missing = set(self.chunks)
         self.unsaved: dict[str, Arrays] = {}
@@ -37,7 +37,7 @@ class _Active:
 
     def resume(self, device: torch.device) -> int:
         """Skip the chunks that an earlier run has stored; return the number of their images."""
-        if not self.store.has_parts(self.work.id):
+        if not self.chunks or not self.store.has_parts(self.work.id):
             return 0
         job, images = self.work.prepare(self.store, device), 0
         for name, results in self.store.parts(self.work.id):
@@ -82,6 +82,8 @@ class Scheduler:
         """Images of each work that have been reported as progress."""
         self.numbers = itertools.count()
         self.executors: tuple[Executor, ...] = ()
+        self.elsewhere: set[str] = set()
+        """Cells that an executor of whole works is computing."""
         progress(Event("starting", total=sum(work.total_cost for work in works)))
 
     def run(self, inline: Executor, engine: Executor) -> None:
@@ -109,9 +111,10 @@ class Scheduler:
         return sum(active.executor is executor for active, _ in self.tasks.values())
 
     def _executor(self, work: Work) -> Executor:
-        """Return the executor of a work whose required cells are present."""
+        """Return the executor of a work that is ready."""
         inline, engine = self.executors
-        return engine if work.portable and not work.stays(self.store) else inline
+        ahead = any(required.id in self.elsewhere for required in work.requires)
+        return engine if work.portable and (ahead or not work.stays(self.store)) else inline
 
     def _submit_tasks(self, inline: Executor, engine: Executor) -> bool:
         """Submit tasks up to the slots of the executors; return True if any task is unfinished."""
@@ -157,8 +160,12 @@ class Scheduler:
         return number
 
     def _is_ready(self, work: Work) -> bool:
-        """Return True if no required cell is pending: each is present or has failed."""
-        return all(required.id in self.present or required.id in self.failures for required in work.requires)
+        """Return True if no required cell is pending: each is present or has failed.
+
+        An executor of whole works also takes a work whose required cells it is computing already.
+        """
+        pending = {cell.id for cell in work.requires} - self.present - self.failures.keys()
+        return not pending or (work.portable and pending <= self.elsewhere)
 
     def _start(self, work: Work) -> Iterator[_Active]:
         """Begin a work, without the cells that cannot be computed."""
@@ -178,6 +185,8 @@ class Scheduler:
             self._fail(work, format_traceback())
             return
         self.active[work.id] = active
+        if active.executor.whole:
+            self.elsewhere |= {cell.id for cell in work.cells}
         yield active
 
     def _obstacle(self, cell: Cell) -> str | None:
@@ -192,11 +201,12 @@ class Scheduler:
         remaining = [rest[0].work(rest)] if rest else []
         self.waiting[:0] = remaining
         cost = sum(other.total_cost for other in remaining)
-        self.progress(Event(work.cells[0].title, work.total_cost - cost - self.work_images.pop(work.id, 0)))
+        images = work.total_cost - cost - self.work_images.pop(work.id, 0)
+        self.progress(Event(work.cells[0].title, images, work=work.id))
 
     def _advance(self, work: Work, images: int) -> None:
         self.work_images[work.id] += images
-        self.progress(Event(work.cells[0].title, images))
+        self.progress(Event(work.cells[0].title, images, work=work.id))
 
     # Callbacks of executors
 
@@ -228,7 +238,9 @@ class Scheduler:
                 else:
                     self.present.add(cell.id)
                     self.done.append(cell.id)
-            del self.active[active.work.id]
+            if rest := active.work.total_cost - self.work_images[active.work.id]:  # it was computed elsewhere
+                self._advance(active.work, rest)
+            self._remove(active)
             self.store.forget(active.work.id)
 
     def failed(self, number: int, traceback: str) -> None:
@@ -250,6 +262,14 @@ class Scheduler:
 
     def skipped(self, number: int) -> None:
         self._task(number)
+
+    def returned(self, number: int) -> None:
+        if task := self._task(number):
+            self._remove(task[0])
+            self._restart(task[0].work, list(task[0].work.cells))
+
+    def noted(self, state: str) -> None:
+        self.progress(Event(state))
 
     def slow(self, number: int, seconds: float, cell: str) -> None:
         active, _ = self.tasks[number]
@@ -281,8 +301,13 @@ class Scheduler:
     def _withdraw(self, active: _Active) -> None:
         """Write the finished chunks of a work, remove it from the active ones, and cancel its tasks."""
         active.flush()
-        del self.active[active.work.id]
+        self._remove(active)
         active.executor.cancel({number for number, (of, _) in self.tasks.items() if of is active})
+
+    def _remove(self, active: _Active) -> None:
+        """Remove a work from the active ones."""
+        del self.active[active.work.id]
+        self.elsewhere -= {cell.id for cell in active.work.cells}
 
     def _record_failure(self, cell: Cell, traceback: str) -> None:
         error = error_line(traceback)
