@@ -46,9 +46,9 @@ class Cluster:
     def remote(self, function: Any) -> Any:
         """Return a function as a Ray task that yields its results one by one."""
         amounts = dict(self._needed)
-        return self.ray.remote(function).options(
+        return self.ray.remote(max_calls=0)(function).options(  # 0: processes with a GPU are used again, too
             num_cpus=amounts.pop("CPU"), num_gpus=amounts.pop("GPU", 0), memory=amounts.pop("memory", None),
-            num_returns="streaming", max_retries=0, max_calls=0, runtime_env={"env_vars": ENVIRONMENT},
+            num_returns="streaming", max_retries=0, runtime_env={"env_vars": ENVIRONMENT},
         )  # fmt: skip
 
     @property

@@ -103,12 +103,12 @@ def perform(setup: Setup, order: Order, packed: list[Any]) -> Iterator[Message]:
     packed: reference to the pickled work, in a list so that it is fetched only by a process that does not have it yet.
     """
     interrupts.listen(signal.SIGINT)  # Ray cancels a task by an interrupt of the main thread
-    yield "beat", Beat(host=socket.gethostname())
     try:
         performer = _performer(setup)
     except NodeUnfit as error:
         yield "unfit", f"{socket.gethostname()}: {error}"
         return
+    yield "beat", Beat(host=socket.gethostname())
     try:
         work = _unpack(order.work, packed[0])
     except Exception:
