@@ -22,20 +22,20 @@ class Ref:
 class Generator:
     """Messages of one task."""
 
-    def __init__(self, messages: Iterator[Any], title: str, fault: Callable[[str, int], BaseException | None]) -> None:
+    def __init__(self, messages: Iterator[Any], title: str, fault: Callable[[str, int], Any]) -> None:
         self.messages, self.title, self.fault, self.count = messages, title, fault, 0
         self.canceled: str | None = None
 
     def __next__(self) -> Ref:
-        error = TaskCancelledError() if self.canceled else self.fault(self.title, self.count)
+        other = TaskCancelledError() if self.canceled else self.fault(self.title, self.count)
         self.count += 1
-        return Ref(error or next(self.messages))
+        return Ref(other or next(self.messages))
 
 
 class FakeRay(ModuleType):
     """The part of ray that the engine uses.
 
-    fault: called with the task and the number of its message; returns the error that replaces the message, or None.
+    fault: called with the task and the number of its message; returns the error or message that replaces it, or None.
     """
 
     def __init__(self, nodes: list[dict[str, float]], fault: Any = lambda task, message: None) -> None:
@@ -78,7 +78,7 @@ class FakeRay(ModuleType):
 
     def wait(self, generators: list[Generator], num_returns: int, timeout: float, fetch_local: bool) -> Any:
         self.most = max(self.most, len(generators))
-        return generators[:num_returns], generators[num_returns:]
+        return generators[:1], generators[1:]  # in one process, tasks must not run side by side
 
     def cancel(self, generator: Generator, force: bool = False) -> None:
         generator.canceled = "force" if force else "asked"

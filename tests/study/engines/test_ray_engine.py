@@ -13,7 +13,7 @@ from farout.registry import UnknownName
 from farout.study.engines.executor import parse_options
 from farout.study.engines.ray import cluster, node, options
 from farout.study.engines.ray.cluster import RayFailure, count_tasks, resources_text
-from farout.study.engines.ray.node import assigned_device, await_files
+from farout.study.engines.ray.node import Beat, assigned_device, await_files
 from farout.study.engines.ray.options import RayOptions
 from farout.study.store import StoreError
 from helpers.fake_ray import FakeRay, WorkerCrashedError
@@ -160,13 +160,16 @@ def test_a_cluster_on_which_no_task_begins_ends_the_run_with_the_reason(install,
 
 
 def test_a_detector_that_exceeds_the_time_limit_is_ended_and_named(install, files):
-    (files / "mine.py").write_text(PLUGIN.replace("def score(self, images):\n        return images.double().flatten",
-        "def score(self, images):\n        __import__('time').sleep(3)\n        return images.double().flatten"))  # fmt: skip
-    ray = install()
-    result = run(files, timeout=1.0, workers=1)  # the stand-in runs its tasks in turns
-    assert {why.partition(":")[0] for why in result.outcome.failed.values()} == {"contrast"}
-    assert all("OutOfTime: took longer than 1 s" in why for why in result.outcome.failed.values())
-    assert "force" in {one.canceled for one in ray.started}
+    def fault(task, message):
+        hangs = message == 1 and "contrast" in task and not task.endswith("None")
+        return ("beat", Beat(0, 51.0, "", "node-7")) if hangs else None
+
+    ray = install(fault=fault)
+    result = run(files, timeout=50.0)
+    reasons = set(result.outcome.failed.values())
+    assert {why.partition(":")[0] for why in reasons} == {"contrast"}
+    assert all("OutOfTime: took longer than 50 s for one chunk (--timeout)" in why for why in reasons)
+    assert [one.canceled for one in ray.started if one.count == 2 and "contrast" in one.title] == ["force"]
     assert list(result.table()["detector"]) == ["brightness"]
 
 
@@ -198,7 +201,9 @@ def test_a_node_that_cannot_compute_says_why(files, change, reason, monkeypatch)
 
 def test_a_cluster_that_cannot_be_reached_is_named(install, files):
     install()
-    with pytest.raises(RayFailure, match=r"cannot reach a Ray cluster at nowhere:1: ConnectionError: no answer; expected"):
+    with pytest.raises(
+        RayFailure, match=r"cannot reach a Ray cluster at nowhere:1: ConnectionError: no answer; expected"
+    ):
         run(files, options={"address": "nowhere:1"})
 
 
@@ -265,6 +270,6 @@ def test_a_node_waits_for_the_files_of_another(tmp_path):
     (tmp_path / "part-1").touch()
     await_files(tmp_path, ("part-1",), 0.0)
     began = time.monotonic()
-    with pytest.raises(StoreError, match="does not see the finished chunks .* must be shared by all nodes"):
+    with pytest.raises(StoreError, match=r"does not see the finished chunks .* must be shared by all nodes"):
         await_files(tmp_path, ("part-1", "part-2"), 0.3)
     assert time.monotonic() - began >= 0.3
