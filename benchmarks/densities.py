@@ -1,6 +1,7 @@
 """Log-likelihoods of glow and pixelcnn: beside normflows' flow of the same size, and beside the bare network.
 
-No package has PixelCNN++; its network alone is what any implementation must compute.
+We know no package for torch that has PixelCNN++, so pixelcnn is compared with its network alone, which any other must
+compute too. TensorFlow Probability has it (`tfp.distributions.PixelCNN`), on another framework: it is not compared.
 """
 
 from __future__ import annotations

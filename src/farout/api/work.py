@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from farout import interrupts
 from farout.data.download import offline
 from farout.plugins import load_plugin
 from farout.progress import Listener
@@ -20,11 +21,18 @@ from farout.study.engines.slurm.arrays import FOLDER, ArrayFolder
 from farout.study.engines.slurm.executor import pack_missing
 from farout.study.engines.slurm.options import SlurmOptions
 from farout.study.engines.slurm.script import script
-from farout.study.engines.slurm.task import TimeUp, compute_task
+from farout.study.engines.slurm.task import TIME_UP, TimeUp, compute_task
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
 from farout.tensors import as_device
+
+
+class NoProgress(RuntimeError):
+    """An array task has reached its time limit without progress, so that another attempt would be of no use."""
+
+    def __str__(self) -> str:
+        return "the time limit has passed without progress: give tasks more time (--time) or less work (--task-minutes)"
 
 
 def work(folder: str | Path, task: int, progress: Listener) -> Outcome | None:
@@ -48,10 +56,11 @@ def work(folder: str | Path, task: int, progress: Listener) -> Outcome | None:
             return compute_task(array, task, pieces, cells, progress)
     except TimeUp as stop:
         if not stop.progressed:
-            raise RuntimeError(
-                "the time limit of the task has passed without progress: give it more time (--time), or less work "
-                "(--task-minutes)"
-            ) from None
+            raise NoProgress from None
+    except KeyboardInterrupt:
+        if interrupts.exit_code() == TIME_UP:  # while the study was planned
+            raise NoProgress from None
+        raise
     client.requeue(f"{os.environ['SLURM_ARRAY_JOB_ID']}_{task}")
     return None
 

@@ -50,12 +50,17 @@ def work(
 
     Example: farout work runs/study/slurm/0001-3f2a9c1e --task 0
     """
+    from farout.api.work import NoProgress
     from farout.api.work import work as compute
     from farout.progress import shown
 
     interrupts.listen(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-    with stoppable(), shown() as listener:
-        outcome = compute(folder, task, listener)
+    try:
+        with stoppable(), shown() as listener:
+            outcome = compute(folder, task, listener)
+    except NoProgress as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
     if outcome is None:
         typer.echo("the time limit is near: back in the queue; the next attempt resumes")
         return

@@ -80,6 +80,50 @@ def test_half_of_the_outliers_of_a_batch_are_attacked() -> None:
     assert (found[4:] != images[4:]).flatten(1).any(1).all()
 
 
+def test_a_batch_of_the_full_preset_has_two_outliers_per_inlier() -> None:
+    detector = ATOM(preset="full")
+    detector.modules = ATOM(layers=1).build(Inputs(3, 32, 4))
+    assert detector.task(TrainingSets(TRAIN, TRAIN, OTHERS)).streams["outliers"].batch == 128
+
+
+def exposed_batch() -> tuple[Batch, torch.Tensor, torch.Tensor]:
+    images, others = TRAIN.batch(range(6)), OTHERS.batch(range(4))
+    labels = torch.tensor([0, 1, 2, 3, 0, 1])
+    batch = Batch(images, labels, torch.arange(6), {"outliers": Batch(others, None, torch.arange(4))})
+    return batch, torch.cat([images, others]), torch.cat([labels, torch.full((4,), 4)])
+
+
+def test_atom_learns_classes_and_background_in_equal_parts() -> None:
+    task, (batch, _, labels) = mining(), exposed_batch()
+    task.network.eval()
+    images = torch.cat([batch.images, task.select_outliers(batch, context())])
+    losses = torch.nn.functional.cross_entropy(task.network(images).logits, labels, reduction="none")
+    expected = losses[:6].mean() + losses[6:].mean()
+    torch.testing.assert_close(task.loss("model", batch, context()), expected)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_rowl_learns_clean_and_attacked_images_of_all_classes(fixed: bool) -> None:
+    detector = ROWL(layers=1, steps=2, fixed=fixed)
+    torch.manual_seed(0)
+    detector.modules = detector.build(Inputs(3, 32, 4))
+    task, (batch, images, labels) = detector.task(TrainingSets(TRAIN, TRAIN, OTHERS)), exposed_batch()
+    network = detector.network.eval()
+    attacked = attack(network, images, labels, 8 / 255, 2, context().generator) if fixed else images
+    expected = sum(torch.nn.functional.cross_entropy(network(one).logits, labels) for one in (images, attacked))
+    torch.testing.assert_close(task.loss("model", batch, context()), expected)
+
+
+def test_mining_passes_over_the_pool_in_chunks_and_augments_it_as_in_training() -> None:
+    task = mining()
+    plain = context()
+    changed = Context(plain.position, Recipe(epochs=1, augment="flip"), {}, plain.device, plain.seed)
+    scores = [task.background_probabilities(torch.arange(40), one) for one in (plain, changed)]
+    same = torch.isclose(*scores, rtol=1e-6, atol=0)
+    assert same.any()
+    assert not same.all()  # a random half of the images is mirrored
+
+
 @pytest.mark.parametrize("kind", [ATOM, ROWL])
 def test_the_score_is_the_background_probability_or_its_logit(kind: type[ATOM | ROWL]) -> None:
     detector = kind(layers=1, steps=1, training=TINY).fit(TRAIN, auxiliary_outliers=OTHERS)

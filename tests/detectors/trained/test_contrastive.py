@@ -1,5 +1,6 @@
 """Contrastive learning: losses and views against loops, k-means against the best partition, SSD and CSI by hand."""
 
+import colorsys
 import itertools
 import math
 
@@ -13,9 +14,12 @@ from farout.detectors.math.clusters import kmeans
 from farout.detectors.math.gaussian import ledoit_wolf
 from farout.detectors.trained.contrastive.losses import contrastive_loss
 from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
-from farout.detectors.trained.csi import CSI, turned
-from farout.detectors.trained.ssd import SSD, VIEWS, select_known
+from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, ShiftContrast, turned
+from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.regret import LikelihoodRegret
+from farout.detectors.trained.ssd import SSD, VIEWS, ContrastiveTask, select_known
 from farout.rng import generator
+from farout.training import Batch, Context, Position, Recipe
 
 
 def unit(count, size, seed=0):
@@ -80,6 +84,18 @@ def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
     assert (width / height).max() == pytest.approx(4 / 3, abs=0.01)
 
 
+@pytest.mark.parametrize(("views", "most"), [(VIEWS, 36.0), (TRAIN_VIEWS, 25.5), (TEST_VIEWS, 25.5)])
+def test_the_hue_turns_by_at_most_a_tenth_and_in_csi_by_255_hundredths_of_degrees(views: Views, most: float):
+    """CSI's code divides by 360 a turn that it multiplies by 255: 0.1 · 255° instead of 0.1 · 360°."""
+    image = torch.tensor([0.8, 0.2, 0.2]).view(1, 3, 1, 1).expand(2, 3, 8, 8)
+    uniform = torch.full((2, 11), 0.5)
+    uniform[:, 1:3] = torch.tensor([0.0, 1.0])  # jittered, not gray
+    uniform[:, 6] = torch.tensor([0.0, 1.0])
+    found = (views.apply(image, uniform)[:, :, 4, 4] * 255).round().to(torch.uint8)
+    hues = [math.degrees(2 * math.pi * colorsys.rgb_to_hsv(*(pixel.double() / 255).tolist())[0]) for pixel in found]
+    assert hues == pytest.approx([360 - most, most], abs=0.5)
+
+
 def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():
     images = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
     uniform = torch.rand(3, 11, generator=torch.Generator().manual_seed(1))
@@ -87,6 +103,61 @@ def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():
     torch.testing.assert_close(views.apply(images, uniform)[1:2], views.apply(images[1:2], uniform[1:2]))
     views.apply(images, uniform).sum().backward()
     assert images.grad.abs().flatten(1).sum(1).min() > 0
+
+
+def context(seed: int = 3) -> Context:
+    return Context(Position("", 0, 0, 1, 1), Recipe(epochs=1), {}, torch.device("cpu"), seed)
+
+
+def few_images(count: int = 3) -> Batch:
+    images = torch.rand(count, 3, 32, 32, generator=generator(8))
+    return Batch(images, torch.tensor([0, 1, 0])[:count], torch.arange(count))
+
+
+def network(kind: type[SSD | CSI], **settings: object) -> SSD | CSI:
+    torch.manual_seed(0)
+    detector = kind(width=4, **settings)  # type: ignore[arg-type]
+    detector.modules = {name: one.eval() for name, one in detector.build(Inputs(3, 32, 2)).items()}
+    return detector
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+@torch.no_grad()
+def test_a_step_of_ssd_contrasts_two_views_of_every_image(supervised: bool):
+    """The loss at τ = 0.5, times τ/0.07; with labels all views of a class are positives."""
+    detector, batch, draws = network(SSD, supervised=supervised), few_images(), generator(3, "task")
+    task = ContrastiveTask(detector.network, supervised)
+    views = [VIEWS(batch.images, draws) for _ in range(2)]
+    rows = torch.nn.functional.normalize(detector.network.project(detector.network(torch.cat(views))), dim=1)
+    groups = [0, 1, 0, 0, 1, 0] if supervised else [0, 1, 2, 0, 1, 2]
+    total = 0.0
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        scaled = {j: float(rows[i] @ rows[j]) / 0.5 for j in others}
+        positives = [j for j in others if groups[j] == groups[i]]
+        normalizer = math.log(sum(map(math.exp, scaled.values())))
+        total += sum(normalizer - scaled[j] for j in positives) / len(positives) / 6
+    assert float(task.loss("model", batch, context())) == pytest.approx(total * 0.5 / 0.07, rel=1e-4)
+
+
+@torch.no_grad()
+def test_a_step_of_csi_contrasts_turned_images_and_names_their_turns():
+    """A view's only positive is the other view of the same image in the same turn; plus cross entropy of the turns."""
+    detector, batch, draws = network(CSI), few_images(2), generator(3, "task")
+    views = []
+    for _ in range(2):
+        mirrored = torch.rand(2, generator=draws) < 0.5
+        images = torch.stack([one.flip(2) if flip else one for one, flip in zip(batch.images, mirrored, strict=True)])
+        views.append(TRAIN_VIEWS(torch.cat([images.rot90(turn, (2, 3)) for turn in range(4)]), draws))
+    features = detector.network(torch.cat(views))
+    rows = torch.nn.functional.normalize(detector.network.project(features), dim=1)
+    names = detector.network.name_shift(features).log_softmax(1)
+    total = 0.0
+    for i in range(16):
+        others = {j: float(rows[i] @ rows[j]) / 0.5 for j in range(16) if j != i}
+        total += math.log(sum(map(math.exp, others.values()))) - others[(i + 8) % 16]
+        total -= float(names[i, i % 8 // 2])
+    assert float(ShiftContrast(detector.network).loss("model", batch, context())) == pytest.approx(total / 16, rel=1e-4)
 
 
 def test_ssd_scores_are_mahalanobis_distances_of_standardized_features():
@@ -166,6 +237,23 @@ def test_ssd_k_needs_outliers_also_with_weights_that_lack_their_statistics(tmp_p
     assert torch.equal(farout.detectors.load(tmp_path / "known.safetensors").score(images), detector.score(images))
     with pytest.raises(ValueError, match="one cluster, got clusters=2"):
         SSD(known=1, clusters=2)
+
+
+def test_settings_of_the_score_are_checked_before_training():
+    for create, message in [
+        (lambda: SSD(clusters=0), "clusters must be a whole number of at least 1, got 0"),
+        (lambda: CSI(views=0), "views must be a whole number of at least 1, got 0"),
+        (lambda: LikelihoodRegret(draws=0), "draws must be a whole number of at least 1, got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            create()
+
+
+def test_a_cluster_of_one_image_is_refused():
+    """It has no covariance: every distance to it would be 0, and with it every score."""
+    train = farout.load("toy", "train").limit(6)
+    with pytest.raises(ValueError, match="one of the 6 clusters has a single training image"):
+        SSD(width=4, clusters=6, training={"steps": 1, "batch": 2}).fit(train, val=train)
 
 
 def test_turns_are_quarter_turns():

@@ -82,6 +82,36 @@ def test_the_prior_of_a_split_is_normal_with_the_mean_and_scale_of_its_convoluti
     torch.testing.assert_close(split.inverse(first, latent), inputs)
 
 
+def test_a_coupling_shifts_and_scales_the_second_half():
+    layer = random_flow(3, 8, 1).levels[0][2]
+    inputs = torch.randn(2, 12, 4, 4, dtype=torch.float64)
+    outputs, log_det = layer(inputs)
+    hidden = layer.net(inputs[:, :6])
+    scale = torch.sigmoid(hidden[:, 1::2] + 2)
+    torch.testing.assert_close(outputs[:, :6], inputs[:, :6])
+    torch.testing.assert_close(outputs[:, 6:], (inputs[:, 6:] + hidden[:, ::2]) * scale)
+    torch.testing.assert_close(log_det, scale.log().sum((1, 2, 3)))
+
+
+def test_training_starts_from_norms_that_are_set_on_training_images_and_sees_noise():
+    """Without initialization a first step, with a tiny rate, would leave shifts and scales at zero."""
+    train, seen = training_images(40), list[Tensor]()
+    detector = Glow(depth=1, width=4, training={"steps": 1, "batch": 16, "lr": 1e-9})
+    build = detector.density
+
+    def spied(*size: int) -> Flow:
+        flow = build(*size)
+        flow.logit.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+        return flow
+
+    detector.density = spied
+    detector.fit(train, val=train)
+    shift = detector.trained_density.levels[0][0].shift
+    assert shift.abs().min() > 0.01
+    whole = [bool(((images * 255).round() / 255 - images).abs().max() < 1e-6) for images in seen]
+    assert not any(whole)
+
+
 def test_a_zero_convolution_is_scaled_by_exp_of_three_log_scales():
     layer = ZeroConvolution(2, 2)
     inputs = torch.randn(1, 2, 4, 4)

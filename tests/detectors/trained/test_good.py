@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import math
@@ -9,13 +10,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from farout import metrics
 from farout.attacks.catalog import ATTACKS
 from farout.attacks.target import Target
 from farout.detectors.trained.detector import Inputs, TrainingSets
 from farout.detectors.trained.good import GOOD, certified_gaps, quantile_loss
-from farout.training import Position
+from farout.training import Position, fit
+from farout.training.classifier import Classifier
 from helpers.easy_sets import bright, halves, striped
 
 TRAIN, OTHERS, TESTED = halves(64), bright(64), striped(24)
@@ -53,6 +56,35 @@ def test_schedules_are_those_of_the_paper() -> None:
     np.testing.assert_allclose([at(epoch) for epoch in (0, 4, 104, 500)], expected, atol=1e-12)
     assert [stage.name for stage in task.stages] == ["ceda", "good"]
     assert task.stages[1].changes["epochs"] == 900
+
+
+def position(step: int) -> Position:
+    return Position("good", 0, step, 100, 10)
+
+
+def test_the_weight_is_the_last_value_of_kappa_in_the_second_stage_alone() -> None:
+    detector = GOOD(weight=0.25)
+    detector.modules = detector.build(Inputs(1, 28, 2))
+    kappa = detector.task(TrainingSets(TRAIN, TRAIN, OTHERS)).scalars["kappa"]
+    np.testing.assert_allclose([kappa(position(step)) for step in (0, 20, 40, 99)], [0, 0.125, 0.25, 0.25])
+    assert kappa(position(99)._replace(stage="ceda")) == 1
+    assert detector.identity() != GOOD().identity()
+    with pytest.raises(ValueError, match="weight must be 0 or more"):
+        GOOD(weight=-1.0)
+
+
+def test_without_weight_the_second_stage_is_plain_training() -> None:
+    def weights(weight: float, plain: bool = False) -> Tensor:
+        detector = GOOD(weight=weight, training={"steps": 4, "batch": 16, "augment": "none"})
+        detector.modules = {"network": copy.deepcopy(fitted().network)}
+        task: Classifier = detector.task(TrainingSets(TRAIN, TRAIN, OTHERS))
+        stages, task = task.stages[1:], Classifier(detector.network, TRAIN) if plain else task
+        task.stages = stages
+        fit(task, TRAIN, detector.changed_recipe())
+        return detector.network.module.linear.weight.detach()  # type: ignore[union-attr, return-value]
+
+    torch.testing.assert_close(weights(0.0), weights(0.0, plain=True))
+    assert not torch.allclose(weights(1.0), weights(0.0), rtol=1e-3)
 
 
 def test_without_a_radius_the_certificate_is_the_confidence() -> None:

@@ -53,3 +53,13 @@ def test_the_label_names_every_change_of_density_and_training(name):
         ValueError, match=r"training of the density are those of .* move them out of density_params: tr"
     ):
         farout.detectors.create(name, density_params={"training": {"lr": 0.01}})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "densities"), [("likelihood_ratio", 2), ("input_complexity", 1)])
+def test_the_full_preset_has_the_size_of_pixelcnn_trains_and_scores(name, densities):
+    few = farout.load("toy", "train").limit(2)
+    detector = farout.detectors.create(name, preset="full", training={"steps": 1, "batch": 2}).fit(few, val=few)
+    sizes = [sum(one.numel() for one in module.parameters()) for module in detector.modules.values()]
+    assert sizes == densities * [13_440_840]
+    assert detector.score(few.batch([0])).isfinite().all()

@@ -8,13 +8,13 @@ import torch.nn.functional as F
 
 import farout
 from farout.core import ImageSet
-from farout.detectors.trained.detector import Inputs
+from farout.detectors.trained.detector import Inputs, TrainingSets
 from farout.detectors.trained.nae import NAE
 from farout.detectors.trained.nae.chains import Chain, ReplayBuffer, clip_rows, data_chain, latent_chain
 from farout.detectors.trained.nae.networks import Decoder, Encoder
 from farout.detectors.trained.nae.task import NormalizedAutoencoder, energies
 from farout.rng import generator
-from farout.training import StageHistory
+from farout.training import Batch, Context, Position, Recipe, StageHistory
 
 TINY = {"width": 4, "latent": 3, "latent_steps": 2, "data_steps": 3, "buffer": 20}
 
@@ -100,6 +100,111 @@ def test_the_replay_buffer_keeps_the_last_and_mixes_new_starts():
     old = drawn.flatten(1).norm(dim=1) > 2
     assert 0.45 < old.float().mean() < 0.55
     assert {one[0].item() for one in drawn[old].flatten(1)} == {14.0, 16.0, 18.0, 20.0}
+
+
+def reference_encoder(encoder: Encoder, images: torch.Tensor) -> torch.Tensor:
+    """Return latents of 3×3 convolutions, residual blocks of which every second one pools, mean, 1×1, norm."""
+
+    def convolve(inputs: torch.Tensor, layer: torch.nn.Conv2d) -> torch.Tensor:
+        return F.conv2d(inputs, layer.weight, layer.bias, padding=layer.kernel_size[0] // 2)
+
+    def leak(inputs: torch.Tensor) -> torch.Tensor:
+        return torch.where(inputs > 0, inputs, 0.2 * inputs)
+
+    hidden = leak(convolve(images, encoder.conv1))
+    for number, block in enumerate(encoder.blocks):
+        inner = convolve(leak(convolve(hidden, block.conv1)), block.conv2)
+        skip = hidden if isinstance(block.skip, torch.nn.Identity) else convolve(hidden, block.skip[0])
+        total = inner + skip
+        hidden = leak(F.avg_pool2d(total, 2) if number in (0, 2, 4) else total)
+    latents = convolve(hidden.clamp(min=0).mean((2, 3), keepdim=True), encoder.linear)
+    return latents / latents.norm(dim=1, keepdim=True)
+
+
+def reference_decoder(decoder: Decoder, latents: torch.Tensor) -> torch.Tensor:
+    """Return images: 4×4 positions, three blocks that double them, last norm of two groups."""
+
+    def normed(inputs: torch.Tensor, layer: torch.nn.GroupNorm, groups: int) -> torch.Tensor:
+        rows = inputs.unflatten(1, (groups, -1))
+        mean, variance = rows.mean((2, 3, 4), keepdim=True), rows.var((2, 3, 4), correction=0, keepdim=True)
+        plain = ((rows - mean) / (variance + 1e-5).sqrt()).flatten(1, 2)
+        return (plain * layer.weight.view(-1, 1, 1) + layer.bias.view(-1, 1, 1)).clamp(min=0)
+
+    def convolve(inputs: torch.Tensor, layer: torch.nn.Conv2d) -> torch.Tensor:
+        return F.conv2d(inputs, layer.weight, layer.bias, padding=1)
+
+    hidden = F.conv_transpose2d(latents, decoder.dense.weight, decoder.dense.bias)
+    *blocks, last_norm, _, last, _ = decoder.model
+    for block in blocks:
+        norm1, _, _, conv1, norm2, _, conv2 = block.model
+        inner = convolve(normed(hidden, norm1, 1).repeat_interleave(2, 2).repeat_interleave(2, 3), conv1)
+        hidden = convolve(normed(inner, norm2, 1), conv2) + hidden.repeat_interleave(2, 2).repeat_interleave(2, 3)
+    return convolve(normed(hidden, last_norm, 2), last).sigmoid()
+
+
+def scattered(module: torch.nn.Module) -> torch.nn.Module:
+    """Return the module with random biases and scales, which start at zero and one."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator(parameter.numel()))
+    return module
+
+
+def test_encoder_and_decoder_are_those_of_the_paper_layer_by_layer():
+    encoder, decoder = scattered(Encoder(3, 4, 3)), scattered(Decoder(3, 32, 4, 3))
+    images, latents = torch.rand(2, 3, 32, 32), torch.randn(2, 3, 1, 1)
+    torch.testing.assert_close(encoder(images), reference_encoder(encoder, images))
+    torch.testing.assert_close(decoder(latents), reference_decoder(decoder, latents), rtol=1e-4, atol=1e-5)
+
+
+def energy_step(buffer: ReplayBuffer) -> tuple[NormalizedAutoencoder, Context, Batch]:
+    torch.manual_seed(0)
+    modules = NAE(**TINY).build(Inputs(1, 28, 0))
+    toy = farout.load("toy", "train").limit(4)
+    task = NormalizedAutoencoder(modules, toy, latent_chain(2), data_chain(3), buffer, {})
+    context = Context(Position("energy", 0, 0, 1, 1), Recipe(epochs=1), {}, torch.device("cpu"), 7)
+    return task, context, Batch(torch.randint(0, 256, (3, 1, 28, 28)) / 255, None, torch.arange(3))
+
+
+def test_a_step_of_the_second_stage_follows_the_definition():
+    """E⁺ of dequantized images, minus E⁻ of samples, plus its square; samples end a latent and a data chain."""
+    task, context, batch = energy_step(ReplayBuffer(20, 3))
+    encoder, decoder = task.modules["encoder"], task.modules["decoder"]
+
+    def energy(images: torch.Tensor) -> torch.Tensor:
+        return (images - decoder(encoder(images))).square().mean((1, 2, 3))
+
+    torch.manual_seed(1)
+    loss = task.loss("model", batch, context)
+    draws = generator(7, "task")
+    inliers = (255 * batch.images + torch.rand(batch.images.shape, generator=draws)) / 256
+    z = F.normalize(torch.randn(3, 3, 1, 1, generator=draws))
+    torch.manual_seed(1)
+    for _ in range(2):
+        z = z.requires_grad_()
+        (slope,) = torch.autograd.grad(energy(decoder(z)).sum(), z)
+        z = F.normalize(z.detach() - slope + 0.02 * torch.randn_like(z))
+    x = decoder(z).detach().clamp(0, 1)
+    for noise in (0.02, 0.02, 0.01):
+        x = x.requires_grad_()
+        (slope,) = torch.autograd.grad(energy(x).sum(), x)
+        slope = slope * (0.01 / slope.norm(dim=3, keepdim=True)).clamp(max=1)
+        x = (x.detach() - 10 * slope + noise * torch.randn_like(x)).clamp(0, 1)
+    below = energy(x)
+    torch.testing.assert_close(loss, energy(inliers).mean() - below.mean() + below.square().mean())
+    torch.testing.assert_close(task.buffer.latents, z.detach())
+
+
+def test_the_full_preset_has_the_papers_chains_and_stages():
+    detector = NAE(preset="full")
+    detector.modules = NAE(**TINY).build(Inputs(1, 28, 0))
+    task = detector.task(TrainingSets(images(4), images(4), None))
+    assert (task.latent_chain.steps, task.data_chain.steps) == (20, 40)
+    assert (task.buffer.size, task.buffer.replayed) == (10_000, 0.95)
+    first, second = (detector.recipe().changed(**stage.changes) for stage in task.stages)
+    assert (first.lr, first.clip, first.epochs, first.batch, first.augment) == (1e-4, 0.1, 180, 128, ("flip",))
+    assert (second.lr, second.clip, second.epochs, second.batch) == (1e-5, None, 10, 128)
+    assert [stage.keep for stage in task.stages] == ["min", "last"]
 
 
 def test_the_first_stage_stops_at_the_fourth_epoch_without_improvement():

@@ -34,13 +34,15 @@ class Reconstruction(Task):
 
     @property
     def identity(self) -> Json:
-        return {"name": "reconstruction", "version": 1, "validation": self.val.fingerprint}
+        return {"name": "reconstruction", "version": 2, "validation": self.val.fingerprint}
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         return self.detector.errors(batch.images).mean()
 
     @torch.no_grad()
     def validate(self, context: Context) -> float:
+        for module in self.modules.values():
+            module.eval()
         total = sum(float(self.detector.errors(part.to(context.device)).double().sum()) for part in self.val)
         return total / len(self.val)
 
@@ -51,6 +53,7 @@ class AE(TrainedDetector):
     """Mean squared error of the reconstruction by an autoencoder."""
 
     name = "ae"
+    version = 2
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"width": 32, "latent": 64},
         "full": {"width": 128, "latent": 128},
@@ -104,11 +107,13 @@ def encoder(channels: int, side: int, width: int, latent: int) -> nn.Sequential:
     """Return the encoder of Table 4: four convolutions of stride 2 and two linear layers, as convolutions over all
     positions that are left.
 
-    The fourth convolution is 2×2; the table prints 4×4, which does not fit on the 2×2 positions of a 32 px image.
+    The fourth convolution is 2×2; the table prints 4×4, which does not fit on the 2×2 positions of a 32 px image. At
+    28 px one position is left, and it is 1×1.
     """
     layers: list[nn.Module] = []
     inputs, remaining = channels, side
-    for outputs, kernel in ((width, 4), (2 * width, 4), (4 * width, 4), (8 * width, 2)):
+    for outputs, size in ((width, 4), (2 * width, 4), (4 * width, 4), (8 * width, 2)):
+        kernel = min(size, remaining)
         layers += [nn.Conv2d(inputs, outputs, kernel, 2), nn.BatchNorm2d(outputs), nn.ReLU()]
         inputs, remaining = outputs, (remaining - kernel) // 2 + 1
     layers += [nn.Conv2d(inputs, 8 * width, remaining), nn.BatchNorm2d(8 * width), nn.ReLU()]

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from farout.checks import check_count
 from farout.core import ImageSet
 from farout.detectors.catalog import register
 from farout.detectors.trained.contrastive.losses import contrastive_loss
@@ -23,7 +24,10 @@ from farout.training import Batch, Context, Recipe, Task
 
 TURNS = 4
 """Rotations by 0, 90, 180 and 270 degrees: the shifting transformation."""
-TRAIN_VIEWS, TEST_VIEWS = Views(area=(0.08, 1.0), flip=False), Views(area=(0.54, 0.54), flip=False)
+HUE = 0.1 * 255 / 360
+"""Largest turn of the hue: the authors' code adds 255 instead of 360 degrees per turn."""
+TRAIN_VIEWS = Views(area=(0.08, 1.0), flip=False, hue=HUE)
+TEST_VIEWS = Views(area=(0.54, 0.54), flip=False, hue=HUE)
 TEMPERATURE = 0.5
 ENCODER = ("conv1.", "bn1.", "layer")
 """Prefixes of the encoder's tensors in the authors' checkpoint."""
@@ -45,7 +49,7 @@ class ShiftContrast(Task):
 
     @property
     def identity(self) -> Json:
-        return {"name": "csi", "version": 1}
+        return {"name": "csi", "version": 2}
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         views = torch.cat([self._views(batch.images, context.generator) for _ in range(2)])
@@ -69,10 +73,11 @@ class CSI(TrainedDetector):
     """Similarity to the nearest training image, and confidence in the turn, over four turns (section 2.3, eq. 11).
 
     Every image is scored by the same random views, so that its score does not depend on its batch; the authors draw
-    other ones for every image of a batch.
+    other ones for every image of a batch. The axes of all training images are kept, 2 KB each, and saved.
     """
 
     name = "csi"
+    version = 2
     at_once = 64
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"width": 16, "views": 1},
@@ -82,6 +87,10 @@ class CSI(TrainedDetector):
     """Channels of the ResNet-18's first stage."""
     views: int = BY_PRESET
     """Views per turn that a score averages over."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("views", self.views)
 
     def recipe(self) -> Recipe:
         if self.preset == "small":

@@ -164,9 +164,9 @@ class TrainedDetector(Settings, Detector, ABC):
             return self
         sets = self._sets(train, val, auxiliary_outliers)
         inputs = Inputs(train.shape[0], train.shape[1], len(train.classes) if train.labels is not None else 0)
+        self.inputs = None  # not fitted, should the training not end
         with seeded(seed_of(seed, "weights", self.name)):
-            self.modules = self.build(inputs)
-        self.inputs, self.statistics = inputs, {}
+            self.modules, self.statistics = self.build(inputs), {}
         self.history = fit(
             self.task(sets),
             sets.train,
@@ -175,6 +175,7 @@ class TrainedDetector(Settings, Detector, ABC):
             checkpoint=checkpoint,
             progress=progress,
         )
+        self.inputs = inputs
         self._measure(sets.train, sets.outliers, seed)
         return self
 
@@ -203,7 +204,7 @@ class TrainedDetector(Settings, Detector, ABC):
 
     def _check_outliers(self, train: ImageSet, outliers: ImageSet | None, *, needed: bool) -> None:
         """Raise if auxiliary outliers are needed and missing, or have another shape than the training images."""
-        if needed and outliers is None:
+        if needed and not outliers:
             raise ValueError(
                 f"{self.name} learns from outliers and got none: give fit(…, auxiliary_outliers=images), in a study "
                 "auxiliary_outliers:, on the command line --outliers"
@@ -217,6 +218,10 @@ class TrainedDetector(Settings, Detector, ABC):
         """Return the images of a training."""
         if val is None:
             train, val = select_split(train, "train"), select_split(train, "val")
+        if val.shape != train.shape:
+            raise ValueError(
+                f"{self.name}: validation images have shape {val.shape}, the training images {train.shape}"
+            )
         return TrainingSets(train, val, None if self.outliers == "unused" else outliers)
 
     # Scores

@@ -30,23 +30,27 @@ class GuaranteedClassifier(LowConfidence):
 
     def __init__(
         self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp, changes: Mapping[str, Any],
-        quantile: float, epsilon: float, ramps: tuple[Ramp, Ramp],
+        quantile: float, epsilon: float, weight: float, ramps: tuple[Ramp, Ramp],
     ) -> None:  # fmt: skip
-        """changes: settings of GOOD's stage. ramps: rise of κ and of ε in that stage."""
+        """changes: settings of GOOD's stage. weight: final κ in it. ramps: rise of κ and of ε in it."""
         super().__init__(network, sets, batch=batch, kappa=kappa)
-        self.quantile, self.epsilon, self.ramps = quantile, epsilon, ramps
+        self.quantile, self.epsilon, self.weight, self.ramps = quantile, epsilon, weight, ramps
         self.stages = (Stage(CEDA_STAGE), Stage(GOOD_STAGE, changes))
 
     @property
     def identity(self) -> Json:
-        settings = [self.quantile, self.epsilon, [list(one) for one in self.ramps]]
+        settings = [self.quantile, self.epsilon, self.weight, [list(one) for one in self.ramps]]
         return {"ceda": super().identity, "good": settings, "version": 1}
 
     @property
     def scalars(self) -> Mapping[str, Callable[[Position], float]]:  # type: ignore[override]
-        weight, radius = self.ramps
+        rise, radius = self.ramps
         return {
-            "kappa": lambda at: ramp(progress(at), *(weight if at.stage == GOOD_STAGE else self.kappa)),
+            "kappa": lambda at: (
+                ramp(progress(at), *rise, 0.0, self.weight)
+                if at.stage == GOOD_STAGE
+                else ramp(progress(at), *self.kappa)
+            ),
             "epsilon": lambda at: ramp(progress(at), *radius, 0.0, self.epsilon),
         }
 
@@ -102,11 +106,15 @@ class GOOD(CEDA):
     """Fraction of the outliers of a batch whose bounds are trained: GOOD80."""
     epsilon: float = 0.01
     """Radius of the box around an outlier."""
+    weight: float = 1.0
+    """Final κ, the weight of the loss on bounds: less keeps more of the accuracy and proves less."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.quantile <= 1:
             raise ValueError(f"good: quantile must be from 0 to 1 (GOOD80 is 0.8), got {self.quantile}")
+        if not self.weight >= 0:
+            raise ValueError(f"good: weight must be 0 or more (the paper's is 1), got {self.weight}")
 
     def recipe(self) -> Recipe:
         recipe = super().recipe()
@@ -115,7 +123,7 @@ class GOOD(CEDA):
     def task(self, sets: TrainingSets) -> LowConfidence:
         return GuaranteedClassifier(
             self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], quantile=self.quantile,
-            epsilon=self.epsilon, ramps=self.ramps[self.preset], changes=self._second(),
+            epsilon=self.epsilon, weight=self.weight, ramps=self.ramps[self.preset], changes=self._second(),
         )  # fmt: skip
 
     def _second(self) -> Mapping[str, Any]:

@@ -13,8 +13,8 @@ from farout.shifts.kernels.recolored import gray, recolor_images
 
 JITTERED, GRAYED = 0.8, 0.2
 """Probability of color jitter and of gray images (SimCLR, appendix A, for CIFAR-10)."""
-FACTORS, HUE = 0.4, 0.1
-"""Factors of brightness, contrast and saturation are in 1 ± 0.4, the hue turns by at most ± 0.1."""
+FACTORS = 0.4
+"""Factors of brightness, contrast and saturation are in 1 ± 0.4."""
 NUMBERS = 11
 """Random numbers of one view: flip, jitter, gray, four of the jitter, four of the crop."""
 RATIO = (3 / 4, 4 / 3)
@@ -26,11 +26,12 @@ class Views:
     """Settings of the views: SimCLR's augmentation of small images, without blur.
 
     area: range of the crop's fraction of the image's area. A crop is resized to the image's side by bilinear
-    interpolation; what lies outside of the image is mirrored.
+    interpolation; what lies outside of the image is mirrored. hue: largest turn of the hue, 1 is the whole circle.
     """
 
     area: tuple[float, float]
     flip: bool = True
+    hue: float = 0.1
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Return one view of every image [B, C, H, W], each with its own random numbers."""
@@ -41,7 +42,7 @@ class Views:
         flip, jitter, grayed = (uniform[:, :3] < uniform.new_tensor([0.5, JITTERED, GRAYED])).unbind(1)
         if self.flip:
             images = torch.where(_column(flip), images.flip(3), images)
-        images = torch.where(_column(jitter), recolor_images(images, factors(uniform[:, 3:7])), images)
+        images = torch.where(_column(jitter), recolor_images(images, factors(uniform[:, 3:7], self.hue)), images)
         images = torch.where(_column(grayed), gray(images).expand_as(images), images)
         return resized_crop(images, crops(uniform[:, 7:], self.area))
 
@@ -50,10 +51,10 @@ def _column(values: Tensor) -> Tensor:
     return values[:, None, None, None]
 
 
-def factors(uniform: Tensor) -> Tensor:
+def factors(uniform: Tensor, turn: float) -> Tensor:
     """Return factors of brightness, contrast and saturation, and the turn of the hue, from numbers [B, 4] in [0, 1)."""
-    low = uniform.new_tensor([1 - FACTORS] * 3 + [-HUE])
-    high = uniform.new_tensor([1 + FACTORS] * 3 + [HUE])
+    low = uniform.new_tensor([1 - FACTORS] * 3 + [-turn])
+    high = uniform.new_tensor([1 + FACTORS] * 3 + [turn])
     return low + (high - low) * uniform
 
 

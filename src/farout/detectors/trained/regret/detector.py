@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from farout.checks import check_count
 from farout.core import ImageSet
 from farout.detectors.catalog import register
 from farout.detectors.trained.density import bits_per_dimension
@@ -77,6 +78,10 @@ class LikelihoodRegret(TrainedDetector):
     """Learning rate of these steps."""
     draws: int = BY_PRESET
     """Draws of the latents that the bound is averaged over."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("draws", self.draws)
 
     def recipe(self) -> Recipe:
         full = Recipe(

@@ -27,11 +27,18 @@ class State(NamedTuple):
     state: str
     reason: str
     """Why it is pending; "None" if there is no reason."""
+    job: str = ""
+    """Id of the job."""
 
     @property
     def live(self) -> bool:
         """True if it waits or runs."""
         return self.state not in ENDED
+
+    @property
+    def held(self) -> bool:
+        """True if it waits until somebody releases it, for example since a node could not start it."""
+        return self.live and (self.reason.lower().startswith("jobheld") or self.reason.lower().endswith("_held"))
 
     def __str__(self) -> str:
         return self.state if self.reason in ("", "None") else f"{self.state}, {self.reason}"
@@ -57,10 +64,10 @@ def submit(script: Path) -> str:
 def read_queue() -> Queue:
     """Return the states of the user's array tasks."""
     queue: Queue = {}
-    for line in _run("squeue", "--me", "--noheader", "--array", "--states=all", "--format=%j|%K|%T|%r").splitlines():
-        name, index, state, reason = (*line.strip().split("|"), "", "", "")[:4]
+    for line in _run("squeue", "--me", "--noheader", "--array", "--states=all", "--format=%j|%K|%F|%T|%r").splitlines():
+        name, index, job, state, reason = (*line.strip().split("|"), "", "", "", "")[:5]
         if index.isdigit() and name.startswith("farout-"):
-            queue[name, int(index)] = State(state, reason)
+            queue[name, int(index)] = State(state, reason, job)
     return queue
 
 

@@ -45,10 +45,16 @@ class SlurmExecutor(Executor):
         self._options, self._store, self._listener = context.options, context.store, context.listener
         self._new: list[Task] = []
         self._skipped: deque[int] = deque()
+        self._present: deque[int] = deque()
+        """Tasks whose results an array task has written since the run began."""
         self._returned: set[str] = set()
         """Works that a task has left out."""
+        self._earlier = bool(find_arrays(context.store))
+        """True if array tasks may have been computing results when the run began."""
         self._tasks = running_tasks(context.store)
         self._count = len(self._tasks)
+        self._held: set[str] = set()
+        """Tasks that the user has been told of, since Slurm holds them."""
         self._polled_at = 0.0
         if self._tasks:
             log.warning(f"attached to {len(self._tasks)} array tasks that have not ended: {job_list(self._tasks)}")
@@ -66,6 +72,9 @@ class SlurmExecutor(Executor):
 
     def submit(self, task: Task) -> None:
         work = task.work
+        if self._earlier and all(self._store.has(cell.id) for cell in work.cells):
+            self._present.append(task.number)
+            return
         for one in self._tasks:
             piece = one.pieces.get(work.id)
             if piece is not None and {cell.id for cell in work.cells} <= set(piece.cells) and not one.closed:
@@ -74,6 +83,8 @@ class SlurmExecutor(Executor):
         self._new.append(task)
 
     def wait(self, seconds: float) -> None:
+        while self._present:
+            self._listener.finished(self._present.popleft(), {})
         while self._skipped:
             self._listener.skipped(self._skipped.popleft())
         if self._new:
@@ -176,6 +187,9 @@ class SlurmExecutor(Executor):
     def _update_state(self, task: ArrayTask, queue: client.Queue, progress: Progress) -> None:
         """Close a task that has reported its end, or that has been absent from the queue for long."""
         task.state = queue.get((job_name(task.folder.path), task.index), State("not in the queue", ""))
+        if task.state.held and task.id not in self._held:
+            self._held.add(task.id)
+            log.warning(f"Slurm holds {task.id} ({task.state.reason}): scontrol release {task.id} lets it begin")
         live = task.state.live and task.state.state != "not in the queue"
         task.absent_since = None if live else task.absent_since or time.monotonic()
         settled = task.absent_since is not None and time.monotonic() - task.absent_since >= SETTLE_SECONDS

@@ -139,7 +139,7 @@ def _missing_works(pieces: Sequence[Piece], cells: Mapping[str, Cell], store: St
     if unknown:
         raise ValueError(
             f"the study, planned on this node, lacks {len(unknown)} results of this task ({unknown[0]}, …): its "
-            "images, its code or farout have changed since the task was submitted; cancel the jobs and run the study again"
+            "images, its code or farout have changed since it was submitted; cancel the jobs and run the study again"
         )
     return group_works([cells[cell] for piece in pieces for cell in piece.cells if not store.has(cell)])
 

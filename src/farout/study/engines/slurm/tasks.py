@@ -52,9 +52,11 @@ def running_tasks(store: Store) -> list[ArrayTask]:
     """Return the array tasks of a store that wait or run, oldest first."""
     arrays = find_arrays(store)
     queue = client.read_queue() if arrays else {}
-    names = {name for (name, _), state in queue.items() if state.live}
+    jobs = {name: state.job for (name, _), state in queue.items() if state.live}
     running = []
-    for folder in (one for one in arrays if job_name(one.path) in names):
+    for folder in (one for one in arrays if job_name(one.path) in jobs):
+        if not folder.job:  # the run was killed just after it had submitted the array
+            folder.job = jobs[job_name(folder.path)]
         for task in array_tasks(folder):
             state = queue.get((job_name(folder.path), task.index))
             if state is not None and state.live:

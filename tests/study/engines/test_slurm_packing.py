@@ -1,0 +1,108 @@
+"""Packing of works into array tasks: costs, sizes and dependencies in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from farout.study.cells.cell import Cell, Job, Work
+from farout.study.engines.slurm.packing import EACH, GPU, LARGEST, PASS, TRAINING, PackedArray, estimate_seconds, pack
+from farout.study.store import Store
+
+
+@dataclass(frozen=True)
+class Images(Cell):
+    """Cell without a computation."""
+
+    name: str
+    images: int = 1000
+    needs: tuple[Images, ...] = ()
+    role: str = "test"
+
+    @property
+    def identity(self) -> Any:
+        return self.name
+
+    @property
+    def requires(self) -> tuple[Cell, ...]:
+        return self.needs
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def work(self, cells: Sequence[Any]) -> Work:
+        return Pass(tuple(cells))
+
+
+class Pass(Work):
+    portable = True
+
+    @property
+    def roles(self) -> dict[str, int]:  # type: ignore[override]
+        return {self.cells[0].role: self.cells[0].images}
+
+    def prepare(self, store: Store, device: torch.device) -> Job:
+        raise NotImplementedError
+
+
+def works(*cells: Images) -> list[Work]:
+    return [cell.work([cell]) for cell in cells]
+
+
+def names(arrays: list[PackedArray]) -> list[list[list[str]]]:
+    return [[[work.cells[0].title for work in task.works] for task in array.tasks] for array in arrays]
+
+
+def pack_all(given: list[Work], minutes: float = 1e-9, **more: Any) -> list[PackedArray]:
+    return list(pack(given, minutes, "cpu", more.get("running", {}), more.get("locked", {})))
+
+
+def test_cost_is_images_times_pass_and_results() -> None:
+    one, two = Images("one"), Images("two")
+    assert estimate_seconds(one.work([one]), "cpu") == 1000 * (PASS + EACH)
+    assert estimate_seconds(one.work([one, two]), "cpu") == 1000 * (PASS + 2 * EACH)
+    assert estimate_seconds(one.work([one]), "cuda") == 1000 * (PASS + EACH) / GPU
+    train = Images("train", role="train")
+    assert estimate_seconds(train.work([train]), "cpu") == 1000 * (TRAINING * PASS + EACH)
+
+
+def test_tasks_are_filled_up_to_the_minutes() -> None:
+    limit = 2.5 * 1000 * (PASS + EACH) / 60
+    (array,) = pack_all(works(*(Images(name) for name in "abcde")), limit)
+    assert names([array]) == [[["a", "b"], ["c", "d"], ["e"]]]
+    assert array.tasks[0].seconds == 2 * 1000 * (PASS + EACH)
+
+
+def test_an_array_waits_for_the_tasks_it_requires_and_not_for_theirs() -> None:
+    train, other = Images("train"), Images("other")
+    fit = Images("fit", needs=(train,))
+    score = Images("score", needs=(train, fit))
+    arrays = pack_all(works(score, other, fit, train))
+    assert names(arrays) == [[["other"], ["train"]], [["fit"]], [["score"]]]
+    first, second, third = arrays
+    assert (first.after, second.after, third.after) == ([], [first.tasks[1]], [second.tasks[0]])
+
+
+def test_works_with_other_requirements_are_other_arrays() -> None:
+    a, b = Images("a"), Images("b")
+    arrays = pack_all(works(a, b, Images("of a", needs=(a,)), Images("of b", needs=(b,))))
+    assert names(arrays) == [[["a"], ["b"]], [["of a"]], [["of b"]]]
+    assert [array.after for array in arrays[1:]] == [[arrays[0].tasks[0]], [arrays[0].tasks[1]]]
+
+
+def test_tasks_that_run_already_are_waited_for() -> None:
+    a = Images("a")
+    score = Images("score", needs=(a,))
+    (array,) = pack_all(works(score), running={a.id: "running"})
+    assert array.after == ["running"]
+    (array,) = pack_all(works(a), locked={a.id: "same work"})
+    assert array.after == ["same work"]
+
+
+def test_arrays_are_no_larger_than_slurm_allows() -> None:
+    arrays = pack_all(works(*(Images(str(number)) for number in range(LARGEST + 3))))
+    assert [len(array.tasks) for array in arrays] == [LARGEST, 3]
