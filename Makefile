@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow check bench measure parity beside format clean
+.PHONY: demo test slow check bench measure parity beside docs dist format clean
 
 demo: $(VENV)/installed
 	$(BIN)/farout demo
@@ -39,13 +39,26 @@ parity:
 beside: $(VENV)/peers
 	$(BIN)/python -m pytest -rs tests/parity tests/variations/test_torchvision_variations.py tests/attacks/test_foolbox_attacks.py
 
+# Into build/site, which needs no server: open build/site/index.html.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Wheel and sources in dist, checked.
+dist: $(VENV)/installed-dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/cffconvert --validate
+
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
 # torch comes first and by its exact version: left to the resolver, it may bring a build with gigabytes of CUDA.
-$(VENV)/torch: constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/torch: constraints.txt | $(BIN)/python
 	$(PIP) "$$(grep '^torch==' constraints.txt)"
 	touch $@
 
@@ -55,6 +68,14 @@ $(VENV)/installed: $(VENV)/torch pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) -e ".[dev]"
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(PIP) -e ".[docs]"
+	touch $@
+
+$(VENV)/installed-dist: constraints.txt | $(BIN)/python
+	$(PIP) build twine cffconvert
 	touch $@
 
 $(VENV)/peers: $(VENV)/installed-dev benchmarks/requirements.txt

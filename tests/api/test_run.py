@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import html
 import weakref
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from farout.core import Activations, PostHoc
 from farout.detectors.catalog import catalog
 from farout.registry import UnknownName
 from farout.report.html import render
+from farout.report.notebook import notebook
 from farout.study.spec import StudySpec
 from farout.study.store import StoreError
 from farout.study.study import from_spec
@@ -101,14 +101,14 @@ def test_the_report_is_written_where_asked(study: Path, tmp_path: Path) -> None:
     assert result.report(tmp_path / "folder") == tmp_path / "folder" / "report.html"
 
 
-def test_a_notebook_shows_the_report_in_a_frame_of_its_own(study: Path, tmp_path: Path) -> None:
+def test_a_notebook_shows_verdicts_table_and_figures(study: Path, tmp_path: Path) -> None:
     result = farout.run(change(study, detectors=["msp"]), tmp_path / "out")
     shown = result._repr_html_()
-    head, _, rest = shown.partition('srcdoc="')
-    content, _, tail = rest.partition('"')
-    assert 'sandbox="allow-scripts allow-downloads"' in head  # scripts of the page's own, in an origin of their own
-    assert tail.endswith("></iframe>")
-    assert html.unescape(content) == render(result.document)
+    assert shown == notebook(result.document)
+    auroc = result.table("overview").iloc[0]["clean: clean"]
+    assert f">{auroc:.3f}</td>" in shown
+    assert "On clean images: AUROC, mean over 2 outlier sets" in shown
+    assert shown.count("data:image/png;base64,") == 1
 
 
 def test_without_a_folder_results_live_as_long_as_the_result(study: Path) -> None:

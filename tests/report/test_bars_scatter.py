@@ -221,7 +221,7 @@ def test_pairs_that_are_not_there() -> None:
     panels = {"a": {"fog": half, "snow": np.empty((0, 2))}, "b": {"fog": np.full((2, 2), np.nan)}, "c": {}}
     _, (ax, *rest) = dotted(panels)
     (dots,) = [patch for patch in ax.patches if isinstance(patch, PathPatch)]
-    assert np.asarray(dots.get_path().vertices).tolist() == [[0.25, 0.75]] * 2
+    np.testing.assert_allclose(dots.get_path().vertices, [[0.25, 0.75]] * 2, atol=1e-8)
     assert len(ax.lines) == 2
     assert [[text.get_text() for text in other.texts] for other in rest] == [["no results yet"]] * 2
     assert "nan" not in svg(scatter.draw, Scatter("s", "t", "c", panels, ("x", "y"))).lower()

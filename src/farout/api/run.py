@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import shutil
 import weakref
 from collections.abc import Mapping
@@ -21,7 +20,8 @@ from farout.protocols.compare import Compared, compare
 from farout.protocols.document import document
 from farout.registry import unknown
 from farout.report.content import Document
-from farout.report.html import render, write_report
+from farout.report.html import write_report
+from farout.report.notebook import notebook
 from farout.report.tables import text
 from farout.study.engines.executor import engine_class, parse_options
 from farout.study.engines.run import Outcome
@@ -83,9 +83,7 @@ class Result:
         return text(self.document)
 
     def _repr_html_(self) -> str:
-        page = html.escape(render(self.document))  # in a frame, so that its styles do not affect the notebook
-        frame = 'width="100%" height="800" style="border: 0" sandbox="allow-scripts allow-downloads"'
-        return f'<iframe {frame} srcdoc="{page}"></iframe>'
+        return notebook(self.document)
 
 
 def run(

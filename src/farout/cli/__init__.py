@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, generated, listing, sets, slurm, studies, trained
+from farout.cli import attacks, generated, listing, reports, sets, slurm, studies, trained, watching
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -43,7 +43,7 @@ def _options(
 app.command("list")(listing.list_)
 app.command("import")(trained.import_)
 for verb in (
-    listing.check, studies.plan, studies.run, studies.report, studies.compare, sets.render, sets.corrupt,
+    listing.check, studies.plan, studies.run, reports.report, reports.compare, watching.view, sets.render, sets.corrupt,
     attacks.attack, generated.generate, trained.train, studies.demo,
     slurm.work,
 ):  # fmt: skip

@@ -78,7 +78,7 @@ def _meanings(maker: Callable[..., Any], names: list[str]) -> dict[str, str]:
             continue
         docs = (part.__doc__, getattr(vars(part).get("__init__"), "__doc__", None))
         meanings |= {name: text for doc in docs for name in names if (text := _in_docstring(doc or "", name, names))}
-        meanings |= _below_fields(part) if isinstance(part, type) else {}
+        meanings |= field_docs(part) if isinstance(part, type) else {}
     return meanings
 
 
@@ -90,7 +90,7 @@ def _in_docstring(doc: str, name: str, names: list[str]) -> str:
     return " ".join(match[1].split()) if match else ""
 
 
-def _below_fields(cls: type) -> dict[str, str]:
+def field_docs(cls: type) -> dict[str, str]:
     """Return the docstrings below the fields of a class."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))

@@ -1,4 +1,4 @@
-"""Verbs `plan`, `run`, `report`, `compare` and `demo`."""
+"""Verbs `plan`, `run` and `demo`."""
 
 from __future__ import annotations
 
@@ -100,59 +100,6 @@ def run(
         return
     result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options)
     typer.echo(f"for the report: farout report {result.path}")
-
-
-def report(
-    folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
-    export: Annotated[
-        str | None, typer.Option(help="Also write tables and figures beside it: parquet,png,svg,pdf or some of them.")
-    ] = None,
-    open_: Open = False,
-    plugin: Plugins = None,
-    quiet: Quiet = False,
-) -> None:
-    """Write the report of a run, finished or not: one HTML file, tables as CSV and LaTeX beside it.
-
-    Example: farout report runs/study --open
-    """
-    load_plugins(plugin)
-    from farout.progress import shown
-    from farout.protocols.document import document
-    from farout.report.html import write_report
-    from farout.study.results import Results
-
-    results = Results(folder)
-    with shown(quiet):
-        content = document(results)
-    path = write_report(content, out or folder / "report.html")
-    for why in results.damaged:
-        typer.echo(f"left out: {why}")
-    typer.echo(f"wrote {path}")
-    if export:
-        from farout.report.export import export as write_exports
-
-        files = write_exports(content, path.parent, export.split(","))
-        typer.echo(f"wrote {len(files)} tables and figures to {path.parent}")
-    if open_:
-        typer.launch(str(path))
-
-
-def compare(
-    first: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
-    second: Annotated[Path, typer.Argument(help="Output folder of another run.")],
-) -> None:
-    """Compare the detectors of two runs: a sentence per detector and stress, with the interval of the difference.
-
-    Detectors with the same label are compared; if the runs share no label, every detector of one with those of the
-    other.
-
-    Example: farout compare runs/before runs/after
-    """
-    from farout.protocols.compare import compare as compared
-    from farout.study.results import Results
-
-    typer.echo(repr(compared(Results(first), Results(second))))
 
 
 def demo(

@@ -1,6 +1,6 @@
 """Files: atomic writes, checksums, locks between processes, and paths without symbolic links."""
 
-from farout.files.locks import lock
+from farout.files.locks import holders, lock
 from farout.files.paths import (
     UnsafePath,
     check_path,
@@ -34,6 +34,7 @@ __all__ = [
     "files_in",
     "has_file",
     "has_size",
+    "holders",
     "is_temporary",
     "lock",
     "make_folder",

@@ -49,6 +49,18 @@ def lock(path: Path, root: Path | None = None) -> Iterator[None]:
             note.unlink(missing_ok=True)
 
 
+def holders(path: Path) -> list[Owner]:
+    """Return the processes that hold a lock file, found only by reading: nothing is written or removed."""
+    return [owner for note, owner in _notes(path) if not owner_ended(note, owner, SILENCE)]
+
+
+def _notes(path: Path) -> Iterator[tuple[Path, Owner]]:
+    """Yield the notes beside a lock file with the processes that wrote them."""
+    for note in path.parent.glob(f"{path.name}.*.*"):
+        if owner := Owner.parse(note.name.removeprefix(f"{path.name}.").rpartition(".")[0]):
+            yield note, owner
+
+
 def _lock(file: BinaryIO) -> None:
     """Take the system's lock, if the file system has locks."""
     try:
@@ -81,9 +93,8 @@ def _claim(path: Path) -> Path:
 def _others(path: Path, note: Path) -> list[Path]:
     """Return the notes of other holders that may be alive; remove those of dead ones."""
     now, living = note.lstat().st_mtime, []
-    for other in path.parent.glob(f"{path.name}.*.*"):
-        owner = Owner.parse(other.name.removeprefix(f"{path.name}.").rpartition(".")[0])
-        if owner is None or other == note:
+    for other, owner in _notes(path):
+        if other == note:
             continue
         if owner_ended(other, owner, SILENCE, now):
             other.unlink(missing_ok=True)

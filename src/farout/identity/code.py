@@ -27,7 +27,9 @@ from farout.identity.values import none_if_failed, plain
 
 KNOWN = {*sys.stdlib_module_names, "torch", "torchvision", "timm", "numpy", "farout"}
 """Modules whose version is not part of a description."""
-_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
+_LOADS = {
+    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
+}  # fmt: skip
 """Instructions that read a global or closure variable."""
 _NOT_DATA = (FunctionType, staticmethod, classmethod, property, cached_property, type, MemberDescriptorType)
 
@@ -94,7 +96,9 @@ def _functions(parts: Iterable[type]) -> Iterator[FunctionType]:
 
 
 def _is_generated(function: FunctionType) -> bool:
-    return function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
+    """Return True for a function that `dataclass` has put into a class: generated code, or one of its module (3.13)."""
+    generated = function.__code__.co_filename == "<string>" and function.__name__.startswith("__")
+    return generated or function.__module__ == "dataclasses"
 
 
 class _Reads:

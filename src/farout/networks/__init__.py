@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from farout.networks.restricted import restrict
 from farout.networks.weights import load_weights, save_weights
 from farout.registry import UnknownName, unknown
 from farout.rng import seed_of
+
+if TYPE_CHECKING:
+    from farout.training.classifier import History, train
 
 __all__ = [
     "NETWORKS",

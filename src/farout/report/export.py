@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from farout.files import atomic_file, make_folder
 from farout.report.charts import Palette
+from farout.report.charts.maps import arranged
 from farout.report.content import (
     Bars,
     Calibrations,
@@ -39,7 +40,7 @@ from farout.report.figures import (
     radar,
     scatter,
 )
-from farout.report.figures.style import style, svg
+from farout.report.figures.style import CROPPED, style, svg
 
 PARQUET, PICTURES = "parquet", ("png", "svg", "pdf")
 FORMATS = (PARQUET, *PICTURES)
@@ -54,14 +55,20 @@ DRAW: dict[type[Shown], Callable[[Any], Figure]] = {
 
 def export(document: Document, folder: Path, formats: Collection[str]) -> list[Path]:
     """Write tables and figures in these formats to `folder/tables` and `folder/figures`; return the paths."""
-    if unknown := [name for name in formats if name not in FORMATS]:
-        raise ValueError(f"cannot export {', '.join(map(repr, unknown))}; the formats are {', '.join(FORMATS)}")
-    paths = _tables(document, make_folder(folder / "tables", folder)) if PARQUET in formats else []
+    check_formats(formats)
+    paths = write_parquet(document, make_folder(folder / "tables", folder)) if PARQUET in formats else []
     pictures = [name for name in PICTURES if name in formats]
     return [*paths, *(_figures(document, make_folder(folder / "figures", folder), pictures) if pictures else [])]
 
 
-def _tables(document: Document, folder: Path) -> list[Path]:
+def check_formats(formats: Collection[str], known: Collection[str] = FORMATS) -> None:
+    """Raise ValueError for an unknown format, with all `known` ones."""
+    if unknown := [name for name in formats if name not in known]:
+        raise ValueError(f"cannot export {', '.join(map(repr, unknown))}; the formats are {', '.join(known)}")
+
+
+def write_parquet(document: Document, folder: Path) -> list[Path]:
+    """Write every table with all digits; return the paths, in the order of the document's tables."""
     paths = [folder / f"{table.name}.parquet" for table in document.tables]
     for table, path in zip(document.tables, paths, strict=True):
         with atomic_file(path) as temporary:
@@ -78,14 +85,22 @@ def _figures(document: Document, folder: Path, formats: Sequence[str]) -> Iterat
     palette = Palette(list(dict.fromkeys(subject.detector for subject in document.overview.subjects)))
     for protocol, summary in document.summaries.items():
         for number, figure in enumerate(summary.figures):
-            if type(figure) in DRAW and getattr(figure, "panels", None):
+            if is_drawn(figure):
                 name = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{protocol}_{number:02d}_{figure.name}")[:100]
-                yield from _draw(_ordered(figure, palette), folder / name, formats)
+                yield from _draw(ordered(figure, palette), folder / name, formats)
 
 
-def _ordered(figure: Any, palette: Palette) -> Any:
-    """Return the figure with the panels of detectors in the order of the page, best first."""
-    return replace(figure, panels={name: figure.panels[name] for name in palette.ordered(figure.panels)})
+def is_drawn(figure: Shown) -> bool:
+    """Return True for a figure that has a function to draw it, and something to be drawn."""
+    return type(figure) in DRAW and bool(getattr(figure, "panels", None))
+
+
+def ordered(figure: Any, palette: Palette) -> Any:
+    """Return the figure with the panels, rows and columns of detectors in the order of the page, best first."""
+    panels = {name: figure.panels[name] for name in palette.ordered(figure.panels)}
+    if isinstance(figure, HeatMap):
+        panels = {name: arranged(frame, palette) for name, frame in panels.items()}
+    return replace(figure, panels=panels)
 
 
 def _draw(figure: Shown, stem: Path, formats: Sequence[str]) -> Iterator[Path]:
@@ -96,5 +111,5 @@ def _draw(figure: Shown, stem: Path, formats: Sequence[str]) -> Iterator[Path]:
             if name == "svg":
                 temporary.write_text(svg(draw, figure), encoding="utf-8")
             else:
-                draw(figure).savefig(temporary, format=name, dpi=DPI)
+                draw(figure).savefig(temporary, format=name, dpi=DPI, **CROPPED)
         yield path

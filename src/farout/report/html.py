@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -18,6 +13,7 @@ from farout.files import write_text
 from farout.report.charts import Palette
 from farout.report.content import Document, Summary
 from farout.report.content.verdicts import headlines
+from farout.report.resources import fill, json_text, policy, resource, script_text
 from farout.report.tables import write_tables
 from farout.report.views.parts import figure_view, is_worst_case, table_view
 from farout.report.views.standing import anchor, matrix_view, verdict_views
@@ -35,19 +31,17 @@ def render(document: Document, tables: str = "") -> str:
     overview = document.overview
     palette = Palette(list(dict.fromkeys(subject.detector for subject in overview.subjects)))
     sections = [_section(name, one, palette, charts) for name, one in document.summaries.items()]
-    scripts = [_script(get_plotlyjs()), _script(_resource("page.js"))]
+    scripts = [script_text(get_plotlyjs()), script_text(resource("page.js"))]
     values = {
         "document": document, "tables": tables, "few": FEW, "most": MOST,
         "headlines": headlines(overview), "verdicts": verdict_views(overview, palette),
         "matrix": matrix_view(overview, palette), "sections": sections, "pictures": _pictures(sections),
         "links": _links(document), "fitted": [table_view(table) for table in document.fitted],
         "spec": yaml.safe_dump(document.spec, sort_keys=False, allow_unicode=True) if document.spec else "",
-        "style": Markup(_resource("page.css")), "scripts": [Markup(script) for script in scripts],
-        "charts": Markup(_json(charts)), "policy": _policy(scripts),
+        "style": Markup(resource("page.css")), "scripts": [Markup(script) for script in scripts],
+        "charts": Markup(json_text(charts)), "policy": policy(scripts),
     }  # fmt: skip
-    loader = PackageLoader("farout", "report")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("template.html").render(values).lstrip()
+    return fill("template.html", values)
 
 
 def write_report(document: Document, path: Path) -> Path:
@@ -95,26 +89,3 @@ def _links(document: Document) -> list[tuple[str, str]]:
         *pictures,
         ("provenance", "Provenance"),
     ]
-
-
-def _resource(name: str) -> str:
-    return files("farout.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _script(source: str) -> str:
-    """Return a script that can stand in a page: nothing in it ends the element."""
-    return source.replace("\r\n", "\n").replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _json(content: object) -> str:
-    """Return JSON for a script element: names in it can neither end the element nor start a comment."""
-    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _policy(scripts: list[str]) -> str:
-    """Return a content security policy that runs these scripts and no others, and loads nothing."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts
-    )
-    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from farout.report.content import BEST, TIED, Column, Table
 from farout.report.readable import legend, marks_of, readable
@@ -10,7 +11,7 @@ from farout.report.readable import legend, marks_of, readable
 _SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "−": "$-$",
     "→": r"$\to$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "…": r"\ldots{}", "·": r"\textperiodcentered{}",
-    "†": r"\textdagger{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "†": r"\textdagger{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
 }  # fmt: skip
 """Characters that have a special meaning in LaTeX, or that it does not know."""
 
@@ -51,4 +52,13 @@ def _cell(column: Column, value: str, mark: str) -> str:
 
 def _escape(value: object) -> str:
     text = " ".join(str(value).splitlines())  # an empty line would end the paragraph, and the table with it
-    return "".join(_SPECIAL.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+    return "".join(map(_character, text, [*text[1:], ""]))
+
+
+def _character(one: str, after: str) -> str:
+    """Return a character as LaTeX; two hyphens would become a dash, and control characters are not allowed."""
+    if one in "&%$#_{}":
+        return f"\\{one}"
+    if unicodedata.category(one) in ("Cc", "Cs"):
+        return "?"
+    return "-{}" if one == after == "-" else _SPECIAL.get(one, one)

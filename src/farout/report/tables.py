@@ -13,6 +13,8 @@ from farout.report.content import EXTRA, Document, Table
 from farout.report.latex import latex
 from farout.report.readable import LEARNED, readable
 
+FORMULA = ("=", "+", "-", "−", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""First characters of text that a spreadsheet runs as a formula, some only after it has removed the white space."""
 SHOWN = 5
 """Number of failure reasons in the text."""
 
@@ -61,7 +63,7 @@ def _escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _as_text(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "−", "@", "\t", "\r")):
+    if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
     try:
         float(value)

@@ -123,7 +123,7 @@ class Results:
         path = self.store.root / PLAN
         if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
-        plan = _read_plan(path)
+        plan = read_plan(path)
         self.name = plan.name
         self.budget = plan.budget
         self.protocols = plan.protocols
@@ -234,7 +234,7 @@ class _Row(BaseModel):
     requires: list[Annotated[str, AfterValidator(_cell_name)]]
 
 
-class _Plan(BaseModel):
+class Plan(BaseModel):
     """Content of a plan file."""
 
     format: int
@@ -249,7 +249,8 @@ class _Plan(BaseModel):
     rows: list[_Row]
 
 
-def _read_plan(path: Path) -> _Plan:
+def read_plan(path: Path) -> Plan:
+    """Return the content of a plan file. Raise ValueError if it is damaged or of another version."""
     try:
         value = read_json(path)
     except ValueError as error:
@@ -258,7 +259,7 @@ def _read_plan(path: Path) -> _Plan:
     if type(version) is int and version != FORMAT:
         raise ValueError(f"{path} has format {version}, this version reads format {FORMAT}; run it again")
     try:
-        return _Plan.model_validate(read_verified_json(path))
+        return Plan.model_validate(read_verified_json(path))
     except Damaged as error:
         raise ValueError(f"{error}; the same run command writes it again") from None
     except ValidationError as error:

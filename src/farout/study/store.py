@@ -3,7 +3,7 @@
 cells/<id>/    record.json and the files of the cell: scores.parquet, state.safetensors, examples.safetensors
 partial/<id>/  finished chunks of unfinished work; removed when the work is finished
 failures/<id>.json   why a cell failed in its last attempt; removed when it succeeds
-running/       activity of each process of the run; removed when the process ends
+running/       activity of each process of the run, and the run's progress; removed when the process ends
 
 A record holds the checksum of every file, and its own; a part has its checksum in its name. All are verified before
 they are read. The folder may come from somebody else: no symbolic link in it is followed.

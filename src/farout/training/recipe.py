@@ -31,6 +31,7 @@ class Recipe:
     epochs: int | None = None
     """Passes over the training images; set this or `steps`."""
     steps: int | None = None
+    """Turns of all players, in place of `epochs`."""
     batch: int = 128
     """Largest number of images in one forward pass: an epoch's images are divided into near-equal batches."""
     drop_last: bool = False
@@ -38,30 +39,38 @@ class Recipe:
     accumulate: int = 1
     """Forward passes whose gradients are added up for one step of the optimizer."""
     optimizer: Optimizer = "sgd"
+    """Optimizer of the weights."""
     lr: float = 0.1
+    """Learning rate at the start."""
     momentum: float = 0.9
     """Momentum of sgd and lars."""
     nesterov: bool = True
     """Nesterov momentum; of sgd with momentum."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """Betas of adam and adamw; so is `eps`."""
+    """Betas of adam and adamw."""
     eps: float = 1e-8
+    """Epsilon of adam and adamw."""
     trust: float = 0.001
     """Trust coefficient of lars."""
     exclude_1d: bool = True
     """Exclude biases and norms from scaling and weight decay; of lars."""
     weight_decay: float = 5e-4
+    """Weight decay of the optimizer."""
     schedule: Schedule = "cosine"
+    """Course of the learning rate; "step" divides it by 10 after 1/2 and 3/4 of the training."""
     milestones: tuple[float, ...] = ()
     """Epochs (or steps, if the recipe counts steps) after which the schedule "milestones" multiplies the learning rate
     by `factor`."""
     factor: float = 0.1
+    """Factor of the schedule "milestones"."""
     final_lr: float = 0.0
     """Final learning rate of the schedule "cosine"."""
     warmup_steps: int = 0
     """Steps in which the learning rate rises linearly from `warmup_from` · lr; or set `warmup_epochs`."""
     warmup_epochs: float = 0.0
+    """Epochs of the same rise, in place of `warmup_steps`."""
     warmup_from: float = 0.0
+    """Fraction of the learning rate from which it rises."""
     decay: float = 1.0
     """Factor of the learning rate per step, on top of the schedule."""
     clip: float | None = None
@@ -73,14 +82,18 @@ class Recipe:
     ema_ramp: float = 0.0
     """If above 0, the half-life of the average is at most this fraction of the steps so far (StyleGAN2: 0.05)."""
     ema_buffers: Buffers = "copy"
+    """Buffers such as batch statistics: copied, or averaged like the weights."""
     autocast: Autocast = "none"
+    """Reduced precision of the forward passes."""
     label_smoothing: float = 0.0
+    """Label smoothing of a classifier's cross entropy."""
     augment: str | tuple[str, ...] = CROP_FLIP
     """Names of shifts, applied in this order, "crop_flip" among them; "none" for no augmentation. A shift without
     random parameters (flip, rot90) changes a random half of the images."""
     threads: int = 1
     """Threads of torch; floating-point sums depend on their number."""
     seed: int = 0
+    """Seed of the first weights, the order of the images and their augmentation."""
 
     def __post_init__(self) -> None:
         names = (self.augment,) if isinstance(self.augment, str) else tuple(self.augment)

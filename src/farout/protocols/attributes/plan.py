@@ -44,7 +44,7 @@ class Attributes(Protocol):
     name = "attributes"
 
     def __init__(self, shift: Sequence[Shift] = SCENARIOS) -> None:
-        """`shift`: the scenarios, each an attribute or several: [hue, size, [hue, class]]."""
+        """shift: the scenarios, each an attribute or several: [hue, size, [hue, class]]."""
         if isinstance(shift, str) or not shift:
             raise ValueError(f"shift must list scenarios, such as [hue, size, [hue, class]], got {shift!r}")
         self.shifts = list(dict.fromkeys(map(_parse_shift, shift)))

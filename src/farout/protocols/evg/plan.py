@@ -58,6 +58,7 @@ class Evg(Protocol):
     ) -> None:
         """variations, methods: by name or with settings; `pixel` is searched by the paper's l_inf attack alone.
         chains, steps: at most as many as the budget allows, which are the default; `steps` is also of the l_inf attack.
+        standardize_on: split of the inliers whose scores standardize the search; the paper's public code uses test.
         control: also search on inliers. transfer: score every detector's worst cases by all other detectors.
         detectors: labels of the detectors to search against; they also score each other's worst cases. Default: all.
         landscape: a variation of two coordinates, such as {name: slice, of: affine, free: [rotation, scale]}; the score

@@ -25,13 +25,14 @@ HIGHEST = 0.95
 def heat_map(figure: HeatMap, palette: Palette) -> Chart:
     """Return a panel per scenario, the rows and columns that are detectors best first."""
     diverging = "chance" in figure.label
-    panels = [_cells(title, _arranged(frame, palette), diverging) for title, frame in figure.panels.items()]
+    panels = [_cells(title, arranged(frame, palette), diverging) for title, frame in figure.panels.items()]
     widest = max((frame.shape[1] for frame in figure.panels.values()), default=0)
     kind = "" if diverging else "fractions"
     return Chart(panels, scale=figure.label, scale_kind=kind, width=min(640, max(300, 130 + 46 * widest)))
 
 
-def _arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
+def arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
+    """Return the frame with the rows and columns that are detectors best first."""
     rows, columns = ([str(name) for name in axis] for axis in (frame.index, frame.columns))
     return frame.iloc[palette.places(rows), palette.places(columns)]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 
 from farout.report.content import HeatMap
@@ -23,7 +23,11 @@ GAP, TITLE, BAR = 0.14, 0.36, 1.6
 """Space between panels, height of the titles, and length of the color bar."""
 MOST = 4
 """Largest number of panels in a row."""
-COLORS = colormaps["RdBu"].with_extremes(bad="#e3e6ea")
+BAD = "#e3e6ea"
+"""Color of a cell without a value."""
+COLORS = colormaps["RdBu"].with_extremes(bad=BAD)
+FRACTIONS = ListedColormap(COLORS(np.linspace(0.5, 1, 256))).with_extremes(bad=BAD)
+"""Colors of values that chance does not divide: the upper half, from white to blue."""
 SCALE = Normalize(0, 1)
 
 
@@ -49,11 +53,12 @@ def draw(figure: HeatMap) -> Figure:
     left = rows[0][0].left
     width = max(left + BAR + GAP, *(row[-1].right for row in rows))
     canvas = Figure(figsize=(width, bottoms[-1] + 5 * GAP))
+    colors = COLORS if "chance" in figure.label else FRACTIONS
     for row, top in zip(rows, [0, *bottoms], strict=False):
         for panel in row:
             shape = (CELL * panel.frame.shape[1], LINE * len(panel.frame))
-            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, slanted=reach > 0)
-    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure.label)
+            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, colors, slanted=reach > 0)
+    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure.label, colors)
     return canvas
 
 
@@ -97,10 +102,10 @@ def _axes(canvas: Figure, corner: tuple[float, float], shape: tuple[float, float
     return ax
 
 
-def _cells(ax: Axes, panel: _Panel, slanted: bool) -> None:
+def _cells(ax: Axes, panel: _Panel, colors: Colormap, slanted: bool) -> None:
     """Draw colored cells with their values, the first row on top."""
     values = panel.frame.to_numpy(np.float64)
-    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=COLORS, norm=SCALE, edgecolors="white", linewidth=0.7)
+    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=colors, norm=SCALE, edgecolors="white", linewidth=0.7)
     for (row, column), value in np.ndenumerate(values):
         ink = _ink(mesh.to_rgba(np.ma.masked_invalid([value]))[0, :3])
         word = "–" if np.isnan(value) else f"{value:.2f}"
@@ -124,11 +129,11 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
     ax.set_title(panel.title, loc="left", fontsize=10)
 
 
-def _bar(ax: Axes, label: str) -> None:
+def _bar(ax: Axes, label: str, colors: Colormap) -> None:
     """Draw the color bar."""
     edges = np.linspace(0, 1, 42)
     middles = (edges[:-1] + edges[1:]) / 2
-    ax.pcolormesh(edges, [0, 1], middles[None], cmap=COLORS, norm=SCALE, edgecolors="face", linewidth=0.6)
+    ax.pcolormesh(edges, [0, 1], middles[None], cmap=colors, norm=SCALE, edgecolors="face", linewidth=0.6)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8)
     ax.set_yticks([])
     ax.set_xlabel(label, fontsize=8)

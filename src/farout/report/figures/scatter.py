@@ -22,6 +22,8 @@ MARGIN, STEP = 0.03, 0.055
 """Margin around the values, so that no dot is cut, and space between the columns of medians."""
 AT_ONCE = 100
 """Dots of a group that are drawn before those of the next group, so that no group hides the others."""
+LENGTH = 1e-9
+"""Length of the lines that are drawn as dots: zero to the digits of SVG and PDF; PNG leaves out lines without any."""
 COLORS, MARKERS = DISTINCT[1:], "os^DvPX"
 DIAGONAL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": "--"}
 MEDIAN: dict[str, Any] = {"linestyle": "", "markersize": 6.5, "markeredgecolor": "white", "markeredgewidth": 0.7}
@@ -91,9 +93,10 @@ def _dots(ax: Axes, groups: Groups, styles: Styles) -> None:
 
 def _shape(pairs: NDArray[np.float64], size: float, color: str) -> PathPatch:
     """Return many dots as one path of zero-length lines with round ends, a tenth of the text of single dots."""
-    path = Path(np.repeat(pairs, 2, 0), np.tile([Path.MOVETO, Path.LINETO], len(pairs)))
+    ends = np.stack([pairs, pairs + LENGTH], 1).reshape(-1, 2)
+    path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(pairs)))
     path.should_simplify = False  # it would join dots
-    return PathPatch(path, fill=False, edgecolor=color, linewidth=size, capstyle="round", alpha=0.75)
+    return PathPatch(path, fill=False, edgecolor=color, linewidth=size, capstyle="round", alpha=0.75, snap=False)
 
 
 def _medians(ax: Axes, groups: Groups, styles: Styles) -> None:

@@ -34,10 +34,13 @@ COLUMNS = 3
 TITLE, LEGEND = 46, 110
 """Characters that fit in a line of a panel's title and of a legend."""
 STYLE: Any = {"svg.hashsalt": "farout", "svg.fonttype": "none", "text.parse_math": False, "font.size": 9}
+CROPPED: Any = {"bbox_inches": "tight", "pad_inches": 0.05}
+"""Settings for saving: without the space of panels that a row does not fill."""
 HOVER = "hover: "
 """Prefix of the ids of elements with a hover text."""
-DOT = re.compile(r"M ([\d.]+) ([\d.]+)\s+L \1 \2\s+")
-"""Zero-length line."""
+LINE = re.compile(r"M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s+")
+DOT = 0.001
+"""Length in points of the longest line that is a dot."""
 
 
 @contextmanager
@@ -54,7 +57,7 @@ def svg(draw: Callable[[Any], Figure], figure: Any) -> str:
         return ""
     text = io.StringIO()
     with style():
-        draw(figure).savefig(text, format="svg", metadata={"Date": None})
+        draw(figure).savefig(text, format="svg", metadata={"Date": None}, **CROPPED)
     label = f'<svg role="img" aria-label="{html.escape(figure.title)}"'
     return label + _compact(_add_titles(text.getvalue().partition("<svg")[2]))
 
@@ -75,9 +78,15 @@ def _compact(source: str) -> str:
 
 
 def _round(tag: str) -> str:
-    tag = DOT.sub(lambda dot: f"M{float(dot[1]):.1f} {float(dot[2]):.1f}h0", tag)
+    tag = LINE.sub(_dot, tag)
     tag = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", tag)
     return re.sub(r"\s+", " ", tag)
+
+
+def _dot(line: re.Match[str]) -> str:
+    """Return a line as it is, or a dot as a line without length."""
+    x, y, *end = map(float, line.groups())
+    return f"M{x:.1f} {y:.1f}h0" if math.dist((x, y), end) < DOT else line[0]
 
 
 def text_width(text: str, size: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,7 @@ from farout.study.cells.cell import Cell, Work, closure
 from farout.study.engines import activity
 from farout.study.engines.executor import ENGINES, Context, EngineOptions, engine_class
 from farout.study.engines.inline import InlineExecutor
+from farout.study.engines.journal import PROGRESS, Journal
 from farout.study.engines.outdated import find_present, find_unsaved, remove_outdated, select_first
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store, StoreError
@@ -88,13 +90,14 @@ def run(
     present = find_present(everything, store)
     present -= find_unsaved(everything, present, store)
     suspects, notes = _read_crash_notes(store), store.running()
+    journal = Journal(notes / PROGRESS, progress or current())
 
     def compute(missing: Sequence[Cell]) -> None:
         works = group_works(missing)
         works.sort(key=lambda work: any(cell.suspect in suspects for cell in work.cells))  # suspects of a crash: last
-        compute_works(works, store, present, outcome, settings, notes, progress or current())
+        compute_works(works, store, present, outcome, settings, notes, journal)
 
-    with interrupts.listening(), activity.recording(notes / f"run-{os.getpid()}"):
+    with interrupts.listening(), activity.recording(notes / f"run-{os.getpid()}"), closing(journal):
         while True:
             remove_outdated(everything, present, store)
             missing = [cell for cell in everything if cell.id not in present and cell.id not in outcome.failed]

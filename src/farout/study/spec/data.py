@@ -17,10 +17,15 @@ class DataSpec(Spec):
     """Image set: a named set, an .npz file or a folder."""
 
     name: str = Field(min_length=1)
+    """Name of a data set, or path of an .npz file, a table or a folder, relative to the study file."""
     split: str = "test"
+    """Split of the set; "name:split" is the short form of both."""
     limit: PositiveInt | None = None
+    """Largest number of images; of a set sorted by class about as many of each class."""
     label: Label | None = None
+    """Name that tables use."""
     options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the set, as `farout list datasets NAME` shows them."""
 
 
 def _data(value: Any, info: ValidationInfo) -> Any:
@@ -56,8 +61,11 @@ class InliersSpec(Spec):
     """Inlier distribution in three splits; without `val`, a tenth of `train` serves as validation split."""
 
     train: Data | None = None
+    """Images that networks are trained on and detectors fitted on."""
     val: Data | None = None
+    """Images for thresholds, calibration and the choice of settings; None = a tenth of `train`."""
     test: Data
+    """Images that outliers are compared with."""
 
 
 def _inliers(value: Any, info: ValidationInfo) -> Any:

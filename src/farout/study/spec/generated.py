@@ -39,9 +39,11 @@ class GeneratorSpec(NamedSpec):
 
     kinds = ("generator",)
     label: Label | None = None
+    """Name that tables use."""
     weights: str | None = None
     """File with the weights; None if the study trains it."""
     train: dict[str, Any] = Field(default_factory=dict)
+    """Changes of the generator's own recipe."""
 
     def with_params(self, params: Mapping[str, Any]) -> GeneratorSpec:
         """Return the same generator with other values of some parameters."""
@@ -86,8 +88,11 @@ class GeneratedSpec(Spec):
     """Base of the specs of generated sets, each made once for all seeds of the study."""
 
     name: str
+    """Kind of the set."""
     label: Label | None = None
+    """Name that tables use."""
     generator: AnyGenerator
+    """Generator by name with its parameters, or the path of a file that `Generator.save` wrote."""
     seed: NonNegativeInt = 0
     """Seed of the set: of its generators, of networks trained for it, and of its samples."""
     count: PositiveInt | None = None
@@ -122,8 +127,11 @@ class NearSpec(BarSpec):
     name: Literal["near_ood"]
     generator: AnyGenerator = GeneratorSpec(name="dcgan")
     lambda_s: Annotated[tuple[PositiveFloat, ...], Field(min_length=1, max_length=MOST_LAMBDAS)] = LAMBDAS
+    """Weights of the semantic loss, a generator each."""
     lambda_p: PositiveFloat = 1.0
+    """Weight of the perceptual loss."""
     pairing: Pairing = "random"
+    """Real image that a generated one is compared with: any, one of the same class, or the nearest of the batch."""
     interval: str | tuple[float, float] = AUTO
     """"auto" (the paper's rule), the name of a published interval, or two bounds in nats."""
 
@@ -157,7 +165,9 @@ class ShiftedSpec(BarSpec):
     name: Literal["shifted"]
     generator: AnyGenerator = GeneratorSpec(name="pix2pix")
     lambda_s: PositiveFloat = 1.0
+    """Weight of the semantic loss."""
     lambda_p: PositiveFloat = 2.0
+    """Weight of the perceptual loss."""
     lambda_c: NonNegativeFloat = 0.0
     """Weight of the cross entropy to the original's class; the paper has no such term."""
     images: Data | None = None

@@ -74,18 +74,25 @@ class NetworkSpec(NamedSpec):
 
     kinds = ("network",)
     label: Label | None = None
+    """Name that tables use."""
     weights: WeightsFile | Annotated[tuple[WeightsFile, ...], Field(min_length=2, max_length=MOST_MEMBERS)] | None = (
         None
     )
+    """File with the weights; several files make an ensemble."""
     members: Annotated[int, Field(ge=2, le=MOST_MEMBERS)] | None = None
+    """Number of networks to train with seeds of their own, as an ensemble."""
     pretrained: bool = False
+    """Use the weights that timm has for this network."""
     train: Training | None = None
+    """Recipe of the training; see `train` below."""
     seed: NonNegativeInt | None = None
     """Seed of the first weights and the training, in place of the study's seeds."""
     mean: FiniteFloat | tuple[FiniteFloat, ...] | None = None
     """Mean of the normalizer, a number per channel or one for all; None = 0.5, or timm's own for a network of timm."""
     std: FiniteFloat | tuple[FiniteFloat, ...] | None = None
+    """Standard deviation of the normalizer, likewise."""
     side: Annotated[PositiveInt, Field(le=MOST_PIXELS)] | None = None
+    """Side in pixels to which images are resized for this network; None = the images' own."""
     classes: Annotated[NonNegativeInt, Field(le=MOST_CLASSES)] | None = None
     """Number of classes. None = those of the inliers; 0 = a network of timm without head, which gives features only."""
     classes_from: Annotated[str, Field(min_length=1), AfterValidator(resolve_path)] | None = None
@@ -153,9 +160,11 @@ class EnsembleSpec(Spec):
     """
 
     label: Label | None = None
+    """Name that tables use."""
     ensemble: Annotated[
         tuple[Annotated[NetworkSpec, BeforeValidator(named)], ...], Field(min_length=2, max_length=MOST_MEMBERS)
     ]
+    """Members."""
 
     @property
     def title(self) -> str:

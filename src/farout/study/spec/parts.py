@@ -78,7 +78,9 @@ class NamedSpec(Spec):
     kinds: ClassVar[tuple[str, ...]]
     """Registries in which the name is looked up."""
     name: str = Field(min_length=1)
+    """Name of the component."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the component; in a study file they are written beside its name."""
 
     @model_validator(mode="before")
     @classmethod

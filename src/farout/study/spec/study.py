@@ -54,6 +54,7 @@ class DetectorSpec(NamedSpec):
 
     kinds = ("detector", "adapter")
     label: Label | None = None
+    """Name that tables use."""
 
 
 class ProtocolSpec(NamedSpec):
@@ -93,17 +94,25 @@ class StudySpec(Spec):
     """Content of a study file: the detectors, networks, images, protocols, seeds and budget."""
 
     name: Annotated[str, AfterValidator(_check_name)]
+    """Name of the results folder below runs/; by default the file's name."""
     inliers: InlierSplits
+    """Inliers: the name of a set, which stands for its splits train, val and test, or the splits one by one."""
     outliers: list[AnyImages] = Field(default_factory=list, max_length=MOST)
+    """Outlier sets that detectors are tested on; without any, those that the inliers' set brings along."""
     networks: list[AnyNetwork] = Field(default_factory=list, max_length=MOST)
+    """Classifiers that post-hoc detectors read; every such detector is tested on every network."""
     detectors: list[Annotated[DetectorSpec, BeforeValidator(named)]] = Field(min_length=1, max_length=MOST)
+    """Detectors to test."""
     protocols: Annotated[
         list[Annotated[ProtocolSpec, BeforeValidator(named)]], AfterValidator(_check_distinct_names)
     ] = Field(default=[ProtocolSpec(name="clean")], min_length=1)
+    """Evaluation protocols to run."""
     seeds: Annotated[list[NonNegativeInt], AfterValidator(_check_distinct)] = Field(
         default=[0], min_length=1, max_length=MOST
     )
+    """Seeds, each with networks, rendered images and fits of its own."""
     budget: Budget = "standard"
+    """Limits of the run; `--budget` replaces it."""
     validation_outliers: AnyImages | None = None
     """Outliers that supervised detectors (mds_layers) are fitted on, at most as many as the budget has validation
     images; never among the outliers tested."""
