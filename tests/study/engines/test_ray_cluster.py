@@ -1,4 +1,4 @@
-"""The engine "ray" on a real cluster of two nodes on this machine: same bytes as in this process, also if a node is lost."""
+"""The engine "ray" on a real cluster of two nodes on this machine: the bytes of one process, also if a node is lost."""
 
 import os
 import secrets
@@ -56,9 +56,7 @@ def cluster(tmp_path, monkeypatch):
 def start(folder: Path, name: str, *options: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "farout", "run", "study.yaml", "--plugin", "slow.py", "--out", name, *options]
     with (folder / f"{name}.log").open("w") as log:
-        return subprocess.Popen(
-            command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"}
-        )
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def content(out: Path) -> dict[str, bytes]:
