@@ -117,10 +117,10 @@ def test_a_module_in_the_folder_of_engines_needs_no_other_file(tmp_path: Path) -
         "from farout.registry import registry_of; print(*registry_of('engine'))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["counting", "local"]
+    assert done.stdout.split() == ["counting", "local", "ray", "slurm"]
 
 
 def test_an_unknown_engine_is_named_before_anything_is_computed(files: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown engine 'locl'. Did you mean 'local'\? Known: counting, local."):
+    with pytest.raises(UnknownName, match=r"unknown engine 'locl'. Did you mean 'local'\? Known: counting, local, ray, slurm."):
         scores(files, "out", engine="locl")
     assert not (files / "out").exists()
