@@ -9,6 +9,7 @@ from benchmarks import (
     metrics,
     peers,
     rendering,
+    report,
     search,
     startup,
     training,
@@ -27,5 +28,6 @@ if __name__ == "__main__":
         corruptions,
         attacks,
         peers,
+        report,
     ):
         part.main()

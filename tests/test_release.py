@@ -31,7 +31,11 @@ def test_the_change_log_is_of_this_version() -> None:
 def test_every_file_of_the_package_is_in_the_wheel() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["farout"]
     packaged = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
-    others = (path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
+    others = (
+        path
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts
+    )
     assert set(others) == packaged
     assert PACKAGE / "report" / "page.css" in packaged
 

@@ -515,7 +515,7 @@ def test_the_demos_study() -> None:
     assert (spec.name, spec.budget, spec.inliers.test.name) == ("demo", "quick", "shapes")
     (network,) = spec.networks
     assert network.train is not None
-    assert [item.name for item in spec.protocols] == ["attributes", "evg", "rood", "evasion", "raised_bar"]
+    assert [item.name for item in spec.protocols] == ["attributes", "evg", "rood", "evasion", "raised_bar", "cost"]
 
 
 def test_the_demo_trains_small_generators_and_no_other_network_for_the_sanity_check() -> None:

@@ -34,7 +34,7 @@ from farout.report.content import (
     Strip,
     Summary,
 )
-from farout.report.html import render, write_report
+from farout.report.html import SCRIPTS, render, write_report
 from farout.study.engines.run import Outcome as Ended
 from farout.study.results import PLAN, Results
 from helpers.written_runs import INLIERS, Outcome, Subject, write_run
@@ -119,7 +119,7 @@ def check(source: str) -> Page:
     policies = [str(attrs["content"]) for _, attrs in page.elements if "http-equiv" in attrs]
     hashes = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in page.scripts)
     assert policies == [f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"]
-    assert len(page.scripts) == 2
+    assert len(page.scripts) == 1 + len(SCRIPTS)  # the chart library, and the page's own
     assert page.scripts[0] == get_plotlyjs()
     for _, attrs in page.elements:
         assert not [key for key in attrs if key.startswith("on")]
@@ -137,10 +137,10 @@ def test_a_finished_run(tmp_path: Path) -> None:
     page = check(source)
     words = "".join(page.texts)
     assert "mine" in words
-    assert re.search(r"budget quick · protocols clean ·\s+6 of 6 results · 0 missing · 0 failed", words)
+    assert re.search(r"budget quick · protocols Clean evaluation ·\s+6 of 6 results · 0 missing · 0 failed", words)
     assert "results are missing" not in words
     assert "What failed" not in words
-    assert [tag for tag, _ in page.elements].count("table") == 3  # the overview, and two of clean
+    assert [tag for tag, _ in page.elements].count("table") == 4  # the overview, two of clean, facts about the run
     assert [panel["title"] for panel in page.charts] == ["a", "b"]
     assert [tag for tag, _ in page.elements].count("img") == 3 * 8 + 1  # failures, and the enlarged picture
     assert "detectors:\n- ä\n" in words
@@ -265,13 +265,13 @@ def test_a_run_without_results(tmp_path: Path) -> None:
     words = "".join(page.texts)
     assert "No results yet." in words
     assert "2 of 2 results are missing" in words
-    assert "table" not in page.tags()
+    assert "thead" not in page.tags()  # the only table is that of facts about the run, which has no head
     assert page.charts == []
 
 
 def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
-    results = write_run(tmp_path / "run", outcomes())
     """Two reports in one folder keep a folder of tables each."""
+    results = write_run(tmp_path / "run", outcomes())
     for given, written, folder in (
         ("new/deep", "new/deep/report.html", "tables"),
         ("other/page.html", "other/page.html", "page_tables"),
@@ -286,7 +286,8 @@ def test_writing_to_a_folder_or_a_file(tmp_path: Path) -> None:
             kind = type(frame[name].iloc[0].item()) if name not in TEXTS else str
             assert [kind(line[name]) for line in lines] == frame[name].tolist()
         names = sorted(p.name for p in (path.parent / folder).iterdir())
-        assert names == [f"{name}.{end}" for name in ("clean", "clean_auroc", "overview") for end in ("csv", "tex")]
+        tables = [f"{name}.{end}" for name in ("clean", "clean_auroc", "overview") for end in ("csv", "tex")]
+        assert names == sorted([*tables, "results.csv"])
         assert sorted(p.name for p in path.parent.iterdir()) == sorted([path.name, folder])
 
 

@@ -94,8 +94,8 @@ def test_the_report_is_the_same_without_the_plugin(folder: Path) -> None:
     assert page == (folder / "with" / "report.html").read_text(encoding="utf-8")
     for name in ("dimmer", "mine", "night", "dark", "weak"):
         assert name in page
-    tables = sorted(path.name for path in (folder / "with_tables").iterdir())
-    assert tables == sorted(path.name for path in (folder / "without_tables").iterdir())
+    tables = sorted(path.name for path in (folder / "with" / "tables").iterdir())
+    assert tables == sorted(path.name for path in (folder / "without" / "tables").iterdir())
     for name in tables:
-        assert (folder / "with_tables" / name).read_bytes() == (folder / "without_tables" / name).read_bytes()
-    assert "n_outliers" in (folder / "without_tables" / "evg_auroc.csv").read_text()
+        assert (folder / "with" / "tables" / name).read_bytes() == (folder / "without" / "tables" / name).read_bytes()
+    assert "n_outliers" in (folder / "without" / "tables" / "evg_auroc.csv").read_text()

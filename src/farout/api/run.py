@@ -27,6 +27,7 @@ from farout.study.engines.executor import engine_class, parse_options
 from farout.study.engines.run import Outcome
 from farout.study.engines.run import run as compute
 from farout.study.results import Results, damaged_plan, write_plan
+from farout.study.sessions import session
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
@@ -129,9 +130,11 @@ def run(
     with store.lock():
         damaged = damaged_plan(store)
         write_plan(store, study, entries)
-        result.outcome = compute(
-            cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
-            options=parsed, progress=progress,
-        )  # fmt: skip
+        with session(store.root, engine=engine, workers=workers, device=device) as facts:
+            result.outcome = compute(
+                cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
+                options=parsed, progress=progress,
+            )  # fmt: skip
+            facts |= {"computed": len(result.outcome.done), "failed": len(result.outcome.failed)}
         result.outcome.damaged[:0] = damaged
     return result

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from farout import interrupts
-from farout.cli import attacks, generated, listing, reports, sets, slurm, studies, trained, watching
+from farout.cli import (
+    attacks,
+    generated,
+    leaderboard,
+    listing,
+    reports,
+    sets,
+    slurm,
+    studies,
+    trained,
+    watching,
+)
 from farout.cli.ending import leave, message
 from farout.user_code import raised_at
 
@@ -48,6 +59,7 @@ for verb in (
     slurm.work,
 ):  # fmt: skip
     app.command()(verb)
+app.add_typer(leaderboard.app, name="leaderboard")
 
 
 def main() -> None:

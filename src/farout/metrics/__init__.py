@@ -3,7 +3,7 @@
 Where scores of inliers and outliers are compared, inlier scores come first; larger scores are more outlying.
 """
 
-from farout.metrics.agreement import Agreement, rank_agreement
+from farout.metrics.agreement import Agreement, rank_agreement, rank_agreements, representatives
 from farout.metrics.bootstrap import bootstrap_interval, bootstrap_intervals
 from farout.metrics.calibration import Reliability, ece, ece_interval, reliability
 from farout.metrics.density import overlap
@@ -20,6 +20,7 @@ from farout.metrics.frechet import Moments, fid, fid_interval, frechet_distance
 from farout.metrics.information import mutual_information
 from farout.metrics.intervals import Comparison, Interval, auroc_interval, mean_interval, paired_test
 from farout.metrics.manifold import PRDC, prdc
+from farout.metrics.multiplicity import holm
 from farout.metrics.setups import generalizability, setup_auroc
 from farout.metrics.similarity import lpips, ssim
 
@@ -45,6 +46,7 @@ __all__ = [
     "frechet_distance",
     "generalizability",
     "generalizability_score",
+    "holm",
     "lpips",
     "mean_interval",
     "min_rank",
@@ -53,7 +55,9 @@ __all__ = [
     "paired_test",
     "prdc",
     "rank_agreement",
+    "rank_agreements",
     "reliability",
+    "representatives",
     "setup_auroc",
     "ssim",
 ]

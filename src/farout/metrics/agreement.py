@@ -1,11 +1,14 @@
-"""Agreement of two rankings of the same items: Kendall's tau and Spearman's rho, with bootstrap intervals."""
+"""Agreement of rankings of the same items: Kendall's tau and Spearman's rho, with bootstrap intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import kendalltau, rankdata
 
 from farout.metrics.counts import FloatArray, as_fraction, as_scores
@@ -68,3 +71,80 @@ def _interval(value: float, drawn: list[float], tail: float) -> Interval:
         return Interval(value, float("nan"), float("nan"))
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Interval(value, min(value, float(low)), max(value, float(high)))
+
+
+class Agreements(NamedTuple):
+    """Kendall's tau-b of all pairs of several lists of values of the same items, with its intervals; all [S, S]."""
+
+    tau: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def rank_agreements(
+    values: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Agreements:  # values: [S, D]
+    """Return the tau of every pair of S lists of D items, with the intervals of `rank_agreement` (NaN: none)."""
+    lists = [as_scores(one, "listed") for one in np.asarray(values, np.float64)]
+    if len(lists) < 2 or lists[0].size < FEWEST:
+        raise ValueError(f"got values of shape {np.shape(values)}, expected two lists of at least {FEWEST} items")
+    signs = np.stack([np.sign(one[:, None] - one) for one in lists]).astype(np.int8)
+    tail = (1 - as_fraction(level, "level")) / 2
+    tau, items = _taus(signs), lists[0].size
+    samples = np.random.default_rng(seed).integers(items, size=(resamples, items))
+    if items < FEWEST_RESAMPLED or not len(samples):
+        return Agreements(tau, np.full_like(tau, np.nan), np.full_like(tau, np.nan))
+    drawn = np.stack([_taus(signs[:, rows][:, :, rows]) for rows in samples])
+    drawn[:, ~np.isfinite(drawn).any(0) | np.isnan(tau)] = 0  # no interval: see the next line
+    none = np.nanmax(drawn, 0) - np.nanmin(drawn, 0) < 1e-9
+    low, high = np.nanquantile(drawn, [tail, 1 - tail], axis=0)
+    return Agreements(tau, np.where(none, np.nan, np.fmin(tau, low)), np.where(none, np.nan, np.fmax(tau, high)))
+
+
+def _taus(signs: NDArray[np.int8]) -> FloatArray:  # [S, D, D] -> [S, S]
+    """Return the cosines of the lists' signs; NaN for a list whose values are all equal."""
+    flat = signs.reshape(len(signs), -1).astype(np.float64)
+    products = flat @ flat.T
+    lengths = np.sqrt(np.diag(products))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(products / (lengths[:, None] * lengths))
+
+
+class Representatives(NamedTuple):
+    """Few lists whose mean rank of the items is closest to the ranks of all others."""
+
+    chosen: tuple[int, ...]
+    mean: float
+    """Mean tau of their mean rank with the other lists."""
+    worst: float
+    worst_at: int
+    """Lowest of these taus, and the list that has it."""
+
+
+MOST_SETS = 5000
+"""Largest number of sets of lists that are all tried; of more, one list after the other is added."""
+
+
+def representatives(values: ArrayLike, most: int = 3) -> list[Representatives]:
+    """Return the best sets of 1, 2, … `most` lists [S, D] by their mean tau with the others, which must be any.
+
+    All sets of a size are tried if there are at most `MOST_SETS`; else the best smaller set is extended.
+    """
+    lists = np.asarray(values, np.float64)
+    ranks, count = np.stack([rankdata(one) for one in lists]), len(lists)
+    best: list[Representatives] = []
+    for size in range(1, min(most, count - 1) + 1):
+        if comb(count, size) <= MOST_SETS:
+            sets: Iterable[tuple[int, ...]] = combinations(range(count), size)
+        else:
+            sets = [(*best[-1].chosen, one) for one in range(count) if one not in best[-1].chosen]
+        best.append(max((_represented(ranks, one) for one in sets), key=lambda one: one.mean))
+    return best
+
+
+def _represented(ranks: FloatArray, chosen: tuple[int, ...]) -> Representatives:
+    means = ranks[list(chosen)].mean(0)
+    signs = [np.sign(one[:, None] - one).ravel() for one in (means, *ranks)]
+    others = [place for place in range(len(ranks)) if place not in chosen]
+    taus = np.nan_to_num([_cosine(signs[0], signs[1 + place]) for place in others])
+    return Representatives(chosen, float(taus.mean()), float(taus.min()), others[int(taus.argmin())])

@@ -6,8 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from farout.progress import track
+from farout.protocols.agreement import agreement
 from farout.protocols.base import PROTOCOLS, Protocol
+from farout.protocols.judged import judged_of
+from farout.protocols.provenance import all_results, facts, sessions, times
 from farout.protocols.shared.columns import DETECTOR, NETWORK, SEED
+from farout.protocols.standings import with_standings
 from farout.report.content import COUNT, EXTRA, LABEL, Column, Document, Failure, Summary, Table
 from farout.study import results as stored
 from farout.study.fit_sizes import SPLITS, fit_text
@@ -23,12 +27,14 @@ def document(results: Results) -> Document:
     counts = results.counts()
     summaries = {spec.name: _summary(spec, results) for spec in _tracked(results.protocols)}
     results.intervals.save()
-    return Document(
+    found = Document(
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
         summaries=summaries, failures=[_failure(one) for one in results.failures().values()],
         cuts=results.cuts, notes=results.notes, spec=results.spec,
         fitted=_fitted(results), fit_sizes=fit_text(results.fitted),
+        facts=facts(results), provenance=[*sessions(results), *times(results)], results=all_results(results),
     )  # fmt: skip
+    return replace(found, agreement=agreement(found.overview))
 
 
 def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
@@ -37,7 +43,8 @@ def _tracked(protocols: Sequence[ProtocolSpec]) -> Iterator[ProtocolSpec]:
 
 def _summary(spec: ProtocolSpec, results: Results) -> Summary:
     try:
-        return _marked(_protocol(spec.name).summarize(results), results.extra_data)
+        summary = _marked(_protocol(spec.name).summarize(results), results.extra_data)
+        return replace(summary, stresses=with_standings(summary.stresses, judged_of(results, spec.name)))
     except (KeyError, IndexError, AttributeError) as error:
         if isinstance(error, ValueError):
             raise

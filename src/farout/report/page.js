@@ -1,7 +1,6 @@
 "use strict";
 (() => {
   const all = (query, root = document) => [...root.querySelectorAll(query)];
-  const root = document.documentElement;
   const color = (name) => {
     const probe = document.body.appendChild(document.createElement("i"));
     probe.style.color = `var(--${name})`;
@@ -41,39 +40,7 @@
   all(".plot").forEach((place) => near.observe(place));
   const redraw = () => { colors = null; all(".plot[data-drawn]").forEach(draw); };
 
-  // Theme: the system's, until the button is pressed.
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const remember = (theme) => { try { localStorage.setItem("farout-theme", theme); } catch { /* files may not store */ } };
-  try { if (localStorage.getItem("farout-theme")) root.dataset.theme = localStorage.getItem("farout-theme"); } catch { /* as above */ }
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
-  const button = document.getElementById("theme");
-  const name = () => { button.textContent = isDark() ? "Light mode" : "Dark mode"; };
-  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; remember(root.dataset.theme); name(); redraw(); });
-  dark.addEventListener("change", () => { name(); redraw(); });
-  name();
-
-  // Tables: sorted by the buttons in their heads, filtered by the box above them.
-  const value = (row, place) => row.cells[place].textContent.trim();
-  function sort(head) {
-    const table = head.closest("table"), body = table.tBodies[0], place = Number(head.dataset.column), numeric = head.dataset.kind === "number";
-    const up = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") !== "ascending" : !numeric || head.dataset.better === "lower";
-    all("th[aria-sort]", table).forEach((other) => other.removeAttribute("aria-sort"));
-    head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const keyed = [...body.rows].map((row) => [numeric ? parseFloat(value(row, place).replace("−", "-")) : value(row, place), row]);
-    const compare = (a, b) => (numeric ? a - b : String(a).localeCompare(String(b)));
-    const missing = (key) => Number.isNaN(key) || key === "–";
-    keyed.sort(([a], [b]) => missing(a) - missing(b) || (missing(a) ? 0 : up ? compare(a, b) : compare(b, a)));
-    body.append(...keyed.map(([, row]) => row));
-  }
-  all("thead button").forEach((one) => one.addEventListener("click", () => sort(one.closest("th"))));
-  all("input[data-filters]").forEach((box) => {
-    const rows = [...document.getElementById(box.dataset.filters).tBodies[0].rows], count = box.closest(".tools").querySelector("output");
-    box.addEventListener("input", () => {
-      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
-      rows.forEach((row) => { row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word)); });
-      count.textContent = `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`;
-    });
-  });
+  document.addEventListener("theme", redraw);
 
   // Overview: one tab stop, arrow keys move between cells, and a text shows what a cell is.
   const tip = document.getElementById("tip");

@@ -57,12 +57,20 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     return paths
 
 
+def write_csv(table: Table, folder: Path) -> Path:
+    """Write a long table as CSV only; return the path."""
+    make_folder(folder, folder.parent)
+    write_text(path := folder / f"{table.name}.csv", _escape_formulas(table.frame).to_csv(index=False), folder.parent)
+    return path
+
+
 def _escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with an apostrophe before text that spreadsheets would run as a formula."""
-    return frame.rename(columns=_as_text).map(_as_text)
+    return frame.rename(columns=as_text).map(as_text)
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """Return text that a spreadsheet would run as a formula with an apostrophe before it; other values unchanged."""
     if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
     try:

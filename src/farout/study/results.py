@@ -9,13 +9,14 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from farout.files import has_file, read_json
 from farout.study.cells.cell import Cell, Entry
 from farout.study.fit_sizes import fit_lines
 from farout.study.interval_cache import IntervalCache
 from farout.study.records import Damaged, is_plain, read_verified_json, write_verified_json
+from farout.study.snapshot import Snapshot
 from farout.study.spec import ProtocolSpec
 from farout.study.store import Store
 from farout.study.study import Study
@@ -80,15 +81,20 @@ def rows_of(entries: Iterable[Entry]) -> list[Row]:
     ]
 
 
-def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
-    """Write all that a report shows of the study, so that it can be read without opening images or networks."""
+def plan_facts(study: Study, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return all that a report shows of the study, so that it can be read without opening images or networks."""
     rows = [row._asdict() for row in rows_of(entries)]
     facts: dict[str, Any] = {"name": study.name, "budget": study.budget, "spec": study.spec, "cuts": study.cuts}
     facts["notes"] = [*study.notes, *_detector_notes(study)]
     facts["fitted"] = fit_lines(study.trials)
     facts["extra_data"] = {s.label: s.extra_data for t in study.trials for s in t.subjects if s.extra_data}
     facts["protocols"] = [protocol.model_dump(mode="json") for protocol in study.protocols]
-    write_verified_json(store.root / PLAN, {"format": FORMAT, "rows": rows, **facts})
+    return {"format": FORMAT, "rows": rows, **facts}
+
+
+def write_plan(store: Store, study: Study, entries: Sequence[Entry]) -> None:
+    """Write the plan of a run."""
+    write_verified_json(store.root / PLAN, plan_facts(study, entries))
 
 
 def damaged_plan(store: Store) -> list[str]:
@@ -119,7 +125,7 @@ class Results:
     """Results that a run has stored so far."""
 
     def __init__(self, root: str | Path) -> None:
-        self.store = Store(root)
+        self.store = Snapshot(root)
         path = self.store.root / PLAN
         if not path.parent.is_dir() or not has_file(path):
             raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
@@ -201,6 +207,8 @@ def positions(index: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.
     Where an image occurs several times in both, its first occurrence gets the first position, and so on. Raise if an
     image is missing.
     """
+    if np.array_equal(index, among):
+        return np.arange(len(index))
     wanted, keys = (2**31 * one + _repetition(one) for one in (index, among))
     missing = ~np.isin(wanted, keys)
     if missing.any():
@@ -227,6 +235,7 @@ def shortened(damaged: Sequence[str]) -> list[str]:
 
 
 class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
     protocol: str
     cell: Annotated[str, AfterValidator(_cell_name)]
     title: str
@@ -237,6 +246,7 @@ class _Row(BaseModel):
 class Plan(BaseModel):
     """Content of a plan file."""
 
+    model_config = ConfigDict(extra="forbid")
     format: int
     fitted: list[dict[str, Any]]
     extra_data: dict[str, str] = {}

@@ -148,9 +148,16 @@ class Study:
 def from_spec(spec: StudySpec) -> Study:
     """Build the study of a study file: load and check everything that it names, before any long work."""
     forget_loaded()
+    study = build(spec)
+    study.check()
+    return study
+
+
+def build(spec: StudySpec) -> Study:
+    """Build the study of a study file without the checks that need its images."""
     cut, cuts = cut_to_budget(spec)
     trials = [_trial(cut, seed) for seed in cut.seeds]
-    study = Study(
+    return Study(
         spec.name,
         trials,
         spec.protocols,
@@ -158,8 +165,6 @@ def from_spec(spec: StudySpec) -> Study:
         spec.model_dump(mode="json"),
         [*cuts, *_generated_cuts(cut, trials[0]), *drop_unsuited_detectors(trials)],
     )
-    study.check()
-    return study
 
 
 def _trial(spec: StudySpec, seed: int) -> Trial:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 
 import pytest
 
-from farout.report.content import Measured, Overview, Stress, Subject, overview
+from farout.report.content import Measured, Overview, Standing, Stress, Subject, overview
 from farout.report.content.numbers import listed, ordinal
 from farout.report.content.verdicts import ABOVE, AT, BELOW, UNKNOWN, headlines, level, verdicts
 
@@ -111,11 +112,11 @@ def test_headlines() -> None:
     found = board(CLEAN, condition("hue", {"a": (0.2, 0.1, 0.3), "b": (0.6, 0.55, 0.65)}),
                   condition("fog", {"c": (0.5, 0.4, 0.6)}))  # fmt: skip
     assert headlines(found) == [
-        "3 detectors, tested under 2 stresses.",
+        "3 detectors, tested under 2 stresses; each under some of them.",
         "Best on clean images: a (AUROC 0.900 [0.880, 0.920]); not distinguishable from it: c.",
         "Below chance in at least one condition: a.",
         "Not distinguishable from chance in at least one condition: c.",
-        "The hardest stress: hue, 2 detectors: a 0.200 [0.100, 0.300] to b 0.600 [0.550, 0.650].",
+        "The hardest stress on average: hue, 2 detectors: a 0.200 [0.100, 0.300] to b 0.600 [0.550, 0.650].",
     ]
     assert headlines(overview({}, {})) == []
 
@@ -143,3 +144,16 @@ def test_words() -> None:
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
     ]  # fmt: skip
     assert [listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_ties_follow_the_tests_where_there_are_some() -> None:
+    """Paired tests may tell overlapping intervals apart, and need not tell others apart."""
+    a, b, c = (Subject("net", name) for name in "abc")
+    tested = replace(CLEAN, standing=Standing(a, {b: 0.2, c: 0.01}, 3, True))
+    found = board(tested)
+    assert found.conditions[0].tied(b)
+    assert not found.conditions[0].tied(c)
+    assert not found.conditions[0].tied(a)
+    assert headlines(found)[1].endswith("; not distinguishable from it: b.")
+    assert not found.conditions[0].unpaired
+    assert board(CLEAN).conditions[0].unpaired

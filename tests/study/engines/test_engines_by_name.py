@@ -121,6 +121,7 @@ def test_a_module_in_the_folder_of_engines_needs_no_other_file(tmp_path: Path) -
 
 
 def test_an_unknown_engine_is_named_before_anything_is_computed(files: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown engine 'locl'. Did you mean 'local'\? Known: counting, local, ray, slurm."):
+    known = "counting, local, ray, slurm"
+    with pytest.raises(UnknownName, match=rf"unknown engine 'locl'. Did you mean 'local'\? Known: {known}."):
         scores(files, "out", engine="locl")
     assert not (files / "out").exists()

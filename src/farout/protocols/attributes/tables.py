@@ -15,7 +15,7 @@ from farout.protocols.shared.best import best_first, marked, versus_best
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import OWN, Array, Pair, failures, inlier_rows, pairs, span
-from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.stresses import CLEAN, stress
 from farout.report.content import (
     LABEL,
     VALUE,
@@ -29,6 +29,8 @@ from farout.report.content import (
 )
 from farout.study.results import Results, Row
 
+CORRUPTED = "corrupted images"
+"""Name of the stress of corrupted images in the overview."""
 TITLE = "Attributes: outliers that differ from the inliers in one attribute"
 ALL = "All measures by shifted attribute"
 SUBJECT = ["network", "detector"]
@@ -81,8 +83,8 @@ def _stresses(lines: Lines) -> list[Stress]:
     clean, corrupted = ([line for line in lines if line[CONDITION] == name] for name in CONDITIONS)
     one = "of images with one attribute shifted against inliers"
     return [
-        *stress("clean", f"{one}, both uncorrupted", clean, clean=True),
-        *stress("corrupted images", f"{one}, both corrupted", corrupted),
+        *stress(CLEAN, f"{one}, both uncorrupted", clean, clean=True),
+        *stress(CORRUPTED, f"{one}, both corrupted", corrupted),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from farout import metrics
-from farout.protocols.shared.best import SIGNIFICANT, best_first, marked, versus_best
+from farout.protocols.shared.best import best_first, marked, versus_best
 from farout.protocols.shared.columns import (
     AUROC,
     DETECTOR,
@@ -23,9 +23,9 @@ from farout.protocols.shared.columns import (
 )
 from farout.protocols.shared.networks import networks
 from farout.protocols.shared.pairs import Array, Pair, densities, failures, inlier_rows, pairs, span
-from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.stresses import CLEAN, stress
 from farout.protocols.shared.threads import in_threads
-from farout.report.content import INTERVAL, VALUE, Column, Line, Summary, Table, frame_of
+from farout.report.content import INTERVAL, SIGNIFICANT, VALUE, Column, Line, Summary, Table, frame_of
 from farout.study.results import Results
 
 RESAMPLES = 1000
@@ -58,7 +58,7 @@ def summarize(results: Results, protocol: str) -> Summary:
         "Clean evaluation",
         [_overview(frame, marks), *networks(results, protocol, inlier_rows(found)), details],
         [*densities(found, results.scores), failures(results, frame, found)],
-        stress("clean", "of unchanged outliers against unchanged inliers", lines, clean=True),
+        stress(CLEAN, "of unchanged outliers against unchanged inliers", lines, clean=True),
     )
 
 

@@ -27,6 +27,11 @@ def under(line: Line) -> str:
     return " ".join(filter(None, (line[ATTACK], line.get(OUTLIERS, ""), line.get(MADE_ON, ""))))
 
 
+def stress_name(line: Line) -> str:
+    """Return the name of the stress that a line's attack is."""
+    return f"{under(line)} attack"
+
+
 def overview(detection: Sequence[Line], disguised: Sequence[Line]) -> list[HeatMap]:
     """Return AUROC of every detector under every attack on its own network or on itself; of the first seed."""
     lines = [{**line, ATTACK: under(line)} for line in [*at_home(detection), *disguised]]

@@ -135,6 +135,10 @@ class EvasionResults:
                 return self.results.scores(row)
         return None
 
+    def plain(self, test: Test) -> bool:
+        """Return True if the attacked network need not be named: the detector reads it, or it is the only one."""
+        return test.at_home and bool(test.subject.network or len(self.attacked) < 2)
+
     def column(self, row: Row, name: str) -> NDArray[Any]:
         """Return a value per image of a row, by its name in the record."""
         return self.results.store.column(row.cell, name)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from farout.metrics.intervals import Interval
 from farout.protocols.evasion.adaptive import BEFORE_BY, OWN, own_lines
-from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, under
+from farout.protocols.evasion.figures import MADE_ON, OF, at_home, attention_figures, overview, stress_name, under
 from farout.protocols.evasion.levels import LEVELS, level_lines
 from farout.protocols.evasion.measures import Line, detection_measures, fraction
 from farout.protocols.evasion.results import EvasionResults, Test
@@ -76,9 +76,9 @@ def _stresses(lines: Sequence[Mapping[Column, Any]]) -> list[Stress]:
     """Return every attack as a stress."""
     attacks: dict[str, list[Mapping[Column, Any]]] = {}
     for line in lines:
-        attacks.setdefault(under(line), []).append({N_OUTLIERS: line.get(IMAGES, 0), **line})
+        attacks.setdefault(stress_name(line), []).append({N_OUTLIERS: line.get(IMAGES, 0), **line})
     about = "of images that the attack changed against unchanged test images"
-    return [one for name, part in attacks.items() for one in stress(f"{name} attack", about, part)]
+    return [one for name, part in attacks.items() for one in stress(name, about, part)]
 
 
 def _table(name: str, title: str, caption: str, lines: Sequence[Line]) -> list[Table]:
@@ -155,8 +155,7 @@ def _success(found: EvasionResults, row: Row) -> Line:
 
 def _detection(found: EvasionResults, test: Test) -> Iterator[Line]:
     """Yield a line for all attacked images and one for the successful ones."""
-    plain = test.at_home and (test.subject.network or len(found.attacked) < 2)
-    about = {**test.subject.line, ATTACK: test.attack, MADE_ON: "" if plain else test.made_on}
+    about = {**test.subject.line, ATTACK: test.attack, MADE_ON: "" if found.plain(test) else test.made_on}
     everything = np.ones(len(test.outliers), bool)
     for of, selected in (("all", everything), ("successful", test.successful)):
         if selected.any():

@@ -43,8 +43,13 @@ def stresses(reading: Reading) -> list[Stress]:
         for line in sorted(lines, key=lambda line: (np.isnan(line[column].value), line[column].value)):
             lowest.setdefault((SubjectKey.in_line(line), line[OUTLIERS]), line)
         about = f"of the worst cases that a search found by {titled(variation)} changes of outliers against inliers"
-        found += stress(f"worst case by {titled(variation)}", about, lowest.values(), column)
+        found += stress(worst_case_name(variation), about, lowest.values(), column)
     return found
+
+
+def worst_case_name(variation: str) -> str:
+    """Return the name of the stress that searches a variation."""
+    return f"worst case by {titled(variation)}"
 
 
 def _lines(reading: Reading) -> Iterator[Line]:

@@ -94,8 +94,8 @@ def _meaning(found: Sequence[Found], varied: bool) -> str:
     count = span(len(one.inliers) for one in found)
     before = ", before → after the search" if varied else ""
     return (
-        f"Below each picture its rank: how many of the {count} inliers score strictly below it{before}. Higher is "
-        "better; at 0 no inlier looks more normal to the detector. Of several seeds the first is shown."
+        f"Below each picture its rank: how many of the {count} inliers score strictly below it{before}. A "
+        "higher rank is better; at 0 no inlier looks more normal to the detector. Of several seeds the first is shown."
     )
 
 

@@ -14,7 +14,7 @@ from farout.protocols.raised_bar.entries import CONVENTIONAL, NEAR, PLAIN
 from farout.protocols.raised_bar.results import UNDERTRAINED, BarResults
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
 from farout.protocols.shared.pairs import OWN, Pair, pairs, span
-from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.stresses import CLEAN, stress
 from farout.protocols.shared.threads import in_threads
 from farout.report.content import INTERVAL, LABEL, VALUE, Bars, Column, Line, Stress, Table, frame_of
 
@@ -37,17 +37,26 @@ class Measure(NamedTuple):
 
 MEASURES = (
     Measure(AUROC, "AUROC", "0.5 is chance", "DeLong"),
-    Measure(AUPR_OUT, "AUPRC, outliers positive", "chance is the fraction of outliers among all images", "bootstrap"),
-    Measure(AUPR_IN, "AUPRC, inliers positive", "chance is the fraction of inliers among all images", "bootstrap"),
+    Measure(AUPR_OUT, "AUPRC of outliers", "chance is the fraction of outliers among all images", "bootstrap"),
+    Measure(AUPR_IN, "AUPRC of inliers", "chance is the fraction of inliers among all images", "bootstrap"),
 )
 
 
 def detection_lines(bar: BarResults) -> list[Line]:
     """Return a line of all measures per detector, seed and outlier set; the generated sets come first."""
-    near = {label: place for place, label in enumerate(bar.labels(NEAR))}
-    kinds = dict.fromkeys(bar.labels(PLAIN), PLAIN) | dict.fromkeys(near, GENERATED)
+    near, of = {label: place for place, label in enumerate(bar.labels(NEAR))}, kinds(bar)
     found = sorted(pairs(bar.results, bar.protocol), key=lambda pair: near.get(pair.outliers, len(near)))
-    return in_threads(lambda pair: _line(bar, pair, kinds.get(pair.outliers, CONVENTIONAL)), found)
+    return in_threads(lambda pair: _line(bar, pair, of.get(pair.outliers, CONVENTIONAL)), found)
+
+
+def kinds(bar: BarResults) -> dict[str, str]:
+    """Return the kind of every set of generated images by its label; all others are conventional."""
+    return dict.fromkeys(bar.labels(PLAIN), PLAIN) | dict.fromkeys(bar.labels(NEAR), GENERATED)
+
+
+def generated_name(label: str) -> str:
+    """Return the name of a generated set as a stress."""
+    return f"generated: {label}"
 
 
 def _line(bar: BarResults, pair: Pair, kind: str) -> Line:
@@ -74,9 +83,9 @@ def stresses(lines: Sequence[Line]) -> list[Stress]:
     names = dict.fromkeys(line[OUTLIERS] for line in lines if line[KIND] == GENERATED)
     generated = [name for name in names if not name.endswith(UNDERTRAINED)]
     conventional = [line for line in lines if line[KIND] == CONVENTIONAL]
-    found = stress("clean", "of conventional outliers against inliers", conventional, clean=True)
+    found = stress(CLEAN, "of conventional outliers against inliers", conventional, clean=True)
     for name in generated:
-        found += stress(f"generated: {name}", about, [line for line in lines if line[OUTLIERS] == name])
+        found += stress(generated_name(name), about, [line for line in lines if line[OUTLIERS] == name])
     return found
 
 
@@ -163,7 +172,8 @@ def _bars(lines: Sequence[Line], measure: Measure) -> Bars:
     caption = (
         f"{measure.title} by detector and outlier set, a panel per network. Sets generated from the inliers come "
         "first; the lower their bars beside the conventional sets', the harder they are. Higher is better for the "
-        f"detector: 1 is ideal, {measure.chance}. Whiskers: 95 % intervals. Numbers of images: see the table of all "
+        f"detector: 1 is ideal, {measure.chance}. AUPRC is the area under the precision-recall curve "
+        "with the named side as the positive class. Whiskers: 95 % intervals. Numbers of images: see the table of all "
         "measures. Of several seeds the first is shown."
     )
     chance = 0.5 if measure.column is AUROC else None

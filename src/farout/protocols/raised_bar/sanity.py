@@ -123,12 +123,21 @@ def confusion(found: list[Checked]) -> list[HeatMap]:
     if not panels:
         return []
     caption = (
-        "Confusion matrices of an ensemble that the generators have not seen: fractions of predicted classes (columns) "
-        "among the images of each class (rows; of Near-OoD see the column reference of the sanity check), in brackets "
-        "the number of images. Shifted images keep their class if the diagonal is blue. Near-OoD images have lost it "
+        "How networks that the generators have not seen classify the images: fractions of predicted classes (columns) "
+        "among the images of each class (rows), in brackets the number of images. The rows of Near-OoD images are the "
+        "classes that the table of the sanity check names as their reference. "
+        "Shifted images keep their class if the diagonal is blue. Near-OoD images have lost it "
         "if the diagonal is red, their predictions spread over a row."
     )
-    return [HeatMap("raised_bar_confusion", "Confusion matrices", caption, panels, "fraction of the row's images")]
+    return [
+        HeatMap(
+            "raised_bar_confusion",
+            "Confusion matrices of generated sets",
+            caption,
+            panels,
+            "fraction of the row's images",
+        )
+    ]
 
 
 def members_table(bar: BarResults) -> list[Table]:

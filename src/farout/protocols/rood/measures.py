@@ -12,7 +12,7 @@ import numpy as np
 
 from farout.metrics.intervals import Interval
 from farout.metrics.setups import Counts, Estimate, points, recall_threshold
-from farout.protocols.rood.results import PLAIN, Key, Line, Scores, Test
+from farout.protocols.rood.results import PLAIN, UNSHIFTED, Key, Line, Scores, Test
 
 NOT_THERE = Interval(*[float("nan")] * 3)
 
@@ -123,7 +123,14 @@ def _with(plain: Counts, copies: Counts, unshifted: Estimate) -> _Estimates:
     return _Estimates((plain + copies).auroc(), unshifted, copies.flagged())
 
 
-def auroc_estimates(line: Line, test: Test) -> Iterator[tuple[Key, Estimate]]:
-    """Yield the AUROC of one test in every setup, shift and severity, with the influence of every image."""
-    for key, estimates in _estimates(line, test, Scores(test)):
-        yield key, estimates.auroc
+def setup_estimates(line: Line, test: Test, scores: Scores) -> Iterator[tuple[str, Estimate]]:
+    """Yield the AUROC of one test in every setup whose copies are all stored, with the influence of every image."""
+    plain = Counts.of(scores.inliers, scores.outliers)
+    yield UNSHIFTED, plain.auroc()
+    for setup, shifts in line.setups.items():
+        rows = [
+            test.copies.get(Key(setup, shift, severity)) for shift in shifts for severity in line.planned[setup, shift]
+        ]
+        counts = _sum([row and Counts.of(scores.shifted(row), scores.outliers) for row in rows])
+        if counts:
+            yield setup, (plain + counts).auroc()

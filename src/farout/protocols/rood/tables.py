@@ -13,7 +13,7 @@ from farout.protocols.rood.figures import bars, false_alarms, scatters
 from farout.protocols.rood.measures import MISSING, Measure, Measured, measured
 from farout.protocols.rood.results import PLAIN, UNSHIFTED, Key, Line, Test, read
 from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIERS, NETWORK, OUTLIERS, SEED, SEEDS
-from farout.protocols.shared.stresses import stress
+from farout.protocols.shared.stresses import CLEAN, stress
 from farout.report.content import COUNT, INTERVAL, LABEL, VALUE, Column, Shown, Stress, Summary, Table, columns_of
 from farout.report.content import Line as TableLine
 from farout.study.results import Results
@@ -45,11 +45,15 @@ def _stresses(lines: Lines) -> list[Stress]:
     table = [_line(line, found) for line, found in lines]
     setups = dict.fromkeys(name for line, _ in lines for name in line.setups)
     about = "of outliers against inliers together with their shifted copies, setup"
-    found = stress("clean", "of outliers against unshifted inliers", table, U, clean=True)
+    found = stress(CLEAN, "of outliers against unshifted inliers", table, U, clean=True)
     for name in setups:
-        title = {"A": "augmented inliers (A)", "C": "corrupted inliers (C)"}.get(name, name)
-        found += stress(title, f"{about} {name}", table, _auroc(name))
+        found += stress(setup_name(name), f"{about} {name}", table, _auroc(name))
     return found
+
+
+def setup_name(setup: str) -> str:
+    """Return the name of a setup as a stress."""
+    return {"A": "augmented inliers (A)", "C": "corrupted inliers (C)"}.get(setup, setup)
 
 
 def _overview(lines: Lines) -> Table:

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 from farout import metrics
 from farout.protocols.shared.columns import DETECTOR, NETWORK
-from farout.report.content import BEST, TIED, VALUE, Column, Line, Lines
-
-SIGNIFICANT = 0.05
-"""Smallest p-value at which two detectors cannot be told apart."""
+from farout.report.content import BEST, SIGNIFICANT, TIED, VALUE, Column, Line, Lines
 
 MEAN = Column("mean", VALUE, better="higher")
 """Mean over the outlier sets."""

@@ -8,6 +8,9 @@ from farout.protocols.shared.columns import AUROC, DETECTOR, N_INLIERS, N_OUTLIE
 from farout.protocols.shared.pairs import OWN
 from farout.report.content import Column, Line, Measured, Stress, Subject
 
+CLEAN = "clean"
+"""Name of the condition without any stress."""
+
 
 def stress(
     name: str, about: str, lines: Iterable[Line], column: Column = AUROC, *, clean: bool = False

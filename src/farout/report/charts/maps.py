@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from scipy.interpolate import griddata
 
 from farout.report.charts.palette import Palette
-from farout.report.charts.panels import INK, Chart, Panel, axis, labels, plain, rounded
+from farout.report.charts.panels import INK, LONGEST, Chart, Panel, axis, labels, plain, rounded
 from farout.report.content import DensityMap, HeatMap, Landscapes, Surface
 from farout.report.content.numbers import number
 from farout.report.shades import shade
 
 LINE, AROUND = 22, 90
 """Pixels per row of a heat map, and for the labels below."""
+UPRIGHT = 8
+"""Number of columns, and length of their names, from which on the names stand upright."""
 CELLS = 24
 HIGHEST = 0.95
 """Quantile of the values above which the color of a landscape is the lightest: a few peaks would hide the valleys."""
@@ -24,11 +26,16 @@ HIGHEST = 0.95
 
 def heat_map(figure: HeatMap, palette: Palette) -> Chart:
     """Return a panel per scenario, the rows and columns that are detectors best first."""
-    diverging = "chance" in figure.label
-    panels = [_cells(title, arranged(frame, palette), diverging) for title, frame in figure.panels.items()]
+    diverging = "chance" in figure.label or figure.lowest < 0
+    panels = [
+        _cells(title, arranged(frame, palette), diverging, figure.lowest, figure.about.get(title))
+        for title, frame in figure.panels.items()
+    ]
     widest = max((frame.shape[1] for frame in figure.panels.values()), default=0)
     kind = "" if diverging else "fractions"
-    return Chart(panels, scale=figure.label, scale_kind=kind, width=min(640, max(300, 130 + 46 * widest)))
+    return Chart(
+        panels, scale=figure.label, scale_kind=kind, lowest=figure.lowest, width=min(640, max(300, 130 + 46 * widest))
+    )
 
 
 def arranged(frame: pd.DataFrame, palette: Palette) -> pd.DataFrame:
@@ -43,28 +50,38 @@ def _scale(diverging: bool) -> list[tuple[float, str]]:
     return [(float(place), shade(place if diverging else 0.5 + place / 2)[0]) for place in places]
 
 
-def _cells(title: str, frame: pd.DataFrame, diverging: bool) -> Panel:
+def _cells(
+    title: str, frame: pd.DataFrame, diverging: bool, lowest: float = 0.0, about: pd.DataFrame | None = None
+) -> Panel:
     values = frame.to_numpy(np.float64)
     hover = [
-        [f"{plain(row)}<br>{plain(column)}: {number(value)}" for column, value in zip(frame.columns, line, strict=True)]
+        [
+            f"{plain(row)}<br>{plain(column)}: {number(value)}"
+            + (f"<br>{plain(about.at[row, column])}" if about is not None else "")
+            for column, value in zip(frame.columns, line, strict=True)
+        ]
         for row, line in zip(frame.index, values, strict=True)
     ]
     trace = {
-        "type": "heatmap", "z": rounded(values), "zmin": 0, "zmax": 1, "colorscale": _scale(diverging),
+        "type": "heatmap", "z": rounded(values), "zmin": lowest, "zmax": 1, "colorscale": _scale(diverging),
         "xgap": 1, "ygap": 1, "showscale": False, "hovertext": hover, "hoverinfo": "text", "hoverongaps": False,
         "text": [["" if np.isnan(value) else f"{value:.2f}" for value in line] for line in values],
         "texttemplate": "%{text}", "textfont": {"size": 10},
     }  # fmt: skip
-    layout = {
+    layout: dict[str, Any] = {
         "xaxis": {**labels(frame.columns, _named(frame.columns)), "showgrid": False},
         "yaxis": {**labels(frame.index, _named(frame.index)), "showgrid": False, "autorange": "reversed"},
     }
+    longest = max((len(str(name)) for name in frame.columns), default=0)
+    if frame.shape[1] > UPRIGHT and longest > UPRIGHT:  # slanted labels of many columns would be dropped
+        layout["xaxis"]["tickangle"] = 90
+        return Panel(title, [trace], layout, AROUND + LINE * len(frame) + 4 * min(longest, LONGEST))
     return Panel(title, [trace], layout, AROUND + LINE * len(frame))
 
 
 def _named(index: pd.Index[str]) -> str:
     """Return the name of an axis, if it says more than "detector"."""
-    return str(index.name or "") if index.name not in ("detector", "outliers", "attack", "network") else ""
+    return str(index.name or "") if index.name not in ("detector", "outliers", "attack", "network", "test") else ""
 
 
 def density_map(figure: DensityMap, palette: Palette) -> Chart:

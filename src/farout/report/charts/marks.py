@@ -47,14 +47,17 @@ def _panel(title: str, frame: pd.DataFrame, colors: dict[str, str], figure: Bars
     trace: dict[str, Any] = {
         "type": "bar", "orientation": "h", "x": rounded(values), "y": list(range(len(frame))), "hovertext": texts,
         "hoverinfo": "text", "marker": {"color": [colors[group] for group in groups]},
-        "error_x": {"array": rounded(high - values), "arrayminus": rounded(values - low), "width": 3, "thickness": 1},
     }  # fmt: skip
+    if not np.isnan(high).all():
+        error = {"array": rounded(high - values), "arrayminus": rounded(values - low), "width": 3, "thickness": 1}
+        trace["error_x"] = error
     ends = [-0.6, len(frame) - 0.4]
+    value_axis = axis(figure.label, **({"type": "log"} if figure.log else {"range": [0, figure.limit]}))
     shapes = [] if figure.chance is None else [{**line([figure.chance] * 2, ends), "layer": "above"}]
-    if len(values) and not np.isnan(values[0]):
+    if len(values) and not np.isnan(values[0]) and not figure.log:
         shapes.append({**line([float(values[0])] * 2, ends, "solid"), "layer": "above"})
     layout = {
-        "xaxis": axis(figure.label, range=[0, figure.limit]),
+        "xaxis": value_axis,
         "yaxis": {**labels(names), "autorange": "reversed", "showgrid": False},
         "shapes": shapes, "bargap": 0.25,
     }  # fmt: skip

@@ -44,6 +44,8 @@ class Chart:
     """Label of the color scale of heat maps of values in [0, 1]; empty without one."""
     scale_kind: str = ""
     """"fractions" for a scale from white to blue; empty for the one from red to blue."""
+    lowest: float = 0.0
+    """Value at the left end of that scale."""
     width: int = 260
 
 

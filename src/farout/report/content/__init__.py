@@ -23,7 +23,18 @@ from farout.report.content.figures import (
     Strip,
     Surface,
 )
-from farout.report.content.stresses import CHANCE, Condition, Mean, Measured, Overview, Stress, Subject, overview
+from farout.report.content.stresses import (
+    CHANCE,
+    SIGNIFICANT,
+    Condition,
+    Mean,
+    Measured,
+    Overview,
+    Standing,
+    Stress,
+    Subject,
+    overview,
+)
 from farout.report.content.table import (
     BEST,
     COUNT,
@@ -49,6 +60,7 @@ __all__ = [
     "EXTRA",
     "INTERVAL",
     "LABEL",
+    "SIGNIFICANT",
     "TIED",
     "VALUE",
     "Bars",
@@ -76,6 +88,7 @@ __all__ = [
     "Scores",
     "Sheet",
     "Shown",
+    "Standing",
     "Stress",
     "Strip",
     "Subject",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -35,11 +36,15 @@ class Densities(Captioned):
 
 @dataclass(frozen=True)
 class HeatMap(Captioned):
-    """Heat map of values in [0, 1] such as AUROC: one panel per scenario, a row per detector; NaN: no result yet."""
+    """Heat map of values up to 1 such as AUROC: one panel per scenario, a row per detector; NaN: no result yet."""
 
     panels: dict[str, pd.DataFrame]
     label: str = "AUROC, 0.5 is chance"
     """Label of the color bar."""
+    lowest: float = 0.0
+    """Value at the red end of the colors; −1 for correlations."""
+    about: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Texts beside the values in interactive charts, such as intervals; panels and cells as above."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,8 @@ class Bars(Captioned):
     """End of the value axis, which starts at 0."""
     chance: float | None = 0.5
     """Value that chance reaches; None if there is none."""
+    log: bool = False
+    """True for a logarithmic value axis, whose limits are those of the values."""
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, nan
 from typing import NamedTuple
 
-from farout.report.content.table import INTERVAL, LABEL, Column, Table
+from farout.report.content.table import INTERVAL, LABEL, VALUE, Column, Table
 
 CHANCE = 0.5
 """AUROC of a detector that guesses."""
+
+
+SIGNIFICANT = 0.05
+"""Smallest p-value at which two detectors cannot be told apart."""
 
 
 class Subject(NamedTuple):
@@ -34,6 +38,20 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Result of tests between all pairs of detectors under one stress."""
+
+    best: Subject
+    """Detector with the highest mean AUROC."""
+    p_values: Mapping[Subject, float]
+    """p-value of every other detector against the best, corrected for all pairs (Holm)."""
+    pairs: int
+    """Number of pairs that were tested."""
+    paired: bool
+    """True if all detectors scored the same images, so that the tests are paired."""
+
+
+@dataclass(frozen=True)
 class Stress:
     """One condition that detectors are tested in; `clean` marks the reference without any stress."""
 
@@ -42,6 +60,8 @@ class Stress:
     """Phrase that completes "AUROC …", such as "of outliers whose color a search has changed"."""
     measured: Sequence[Measured]
     clean: bool = False
+    standing: Standing | None = None
+    """Tests between the detectors; None if their scores are not known."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +119,33 @@ class Condition:
     def name(self) -> str:
         return self.stress.name
 
+    @cached_property
+    def ranking(self) -> list[Subject]:
+        """Subjects by mean AUROC, the best first."""
+        return sorted(self.means, key=lambda one: -self.means[one].value)
+
+    def tied(self, subject: Subject) -> bool:
+        """Return True if a subject is not distinguishable from the best: by the tests; without, by their intervals."""
+        best, standing = self.ranking[0], self.stress.standing
+        if subject == best:
+            return False
+        if standing and standing.best == best and subject in standing.p_values:
+            return standing.p_values[subject] >= SIGNIFICANT
+        return self.means[subject].high >= self.means[best].low
+
+    @property
+    def unpaired(self) -> bool:
+        """True if several detectors were compared without pairing: they scored different images, or are not known."""
+        return len(self.means) > 1 and not (self.stress.standing and self.stress.standing.paired)
+
 
 @dataclass(frozen=True)
 class Overview:
     """All detectors under all stresses, the detectors best first by the clean reference."""
 
     conditions: Sequence[Condition]
+    costs: Mapping[Subject, float] = field(default_factory=dict)
+    """Seconds per 10,000 images by subject; empty if they were not measured."""
 
     @cached_property
     def reference(self) -> Condition | None:
@@ -161,26 +202,36 @@ class Overview:
                 column: one.means[subject].interval if subject in one.means else (nan, nan, nan)
                 for column, one in zip(columns, self.conditions, strict=True)
             }
+            | ({SECONDS: self.costs.get(subject, nan)} if self.costs else {})
             for subject in self.subjects
         ]
-        return Table("overview", "AUROC of all detectors under all stresses", CAPTION, lines)
+        return Table(
+            "overview", "AUROC of all detectors under all stresses", CAPTION + (TIME if self.costs else ""), lines
+        )
 
 
+SECONDS = Column("seconds_per_10000", VALUE, better="lower")
 CAPTION = (
     "AUROC: the probability that an outlier gets a higher score than an inlier. Higher is better: 1 is ideal, 0.5 is "
     "chance; below 0.5 outliers look more normal to the detector than inliers do. Where a stress was run with several "
     "outlier sets or seeds, the mean over them. In brackets the 95 % interval; of a mean, the means of the bounds, an "
     "interval that is at least as wide as the exact one. –: not tested."
 )
+TIME = (
+    " seconds_per_10000: seconds that the detector alone takes for 10,000 images; lower is better, see the section on "
+    "inference time."
+)
 
 
-def overview(stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str]) -> Overview:
+def overview(
+    stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str], costs: Mapping[Subject, float] | None = None
+) -> Overview:
     """Return the overview of the stresses by protocol; results that are missing are left out.
 
     titles: short titles of the protocols.
     """
     found = [_condition(name, titles[name], stress) for name, group in stresses.items() for stress in group]
-    return Overview([condition for condition in found if condition.means])
+    return Overview([condition for condition in found if condition.means], costs or {})
 
 
 def _condition(protocol: str, title: str, stress: Stress) -> Condition:

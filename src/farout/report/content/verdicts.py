@@ -46,17 +46,28 @@ def headlines(overview: Overview) -> list[str]:
         return []
     found = verdicts(overview)
     stresses = [one for one in overview.conditions if not one.stress.clean]
-    lines = [f"{_count(len(found), 'detector')}, tested under {_count(len(stresses), 'stress', 'es')}."]
+    lines = [
+        f"{_count(len(found), 'detector')}, tested under {_count(len(stresses), 'stress', 'es')}{_part(overview)}."
+    ]
     return [*lines, *_best(overview), *_fallen(found), *_hardest(overview, stresses)]
+
+
+def _part(overview: Overview) -> str:
+    """Return how many detectors took all stresses, if some did not."""
+    stresses = [one for one in overview.conditions if not one.stress.clean]
+    whole = sum(all(subject in one.means for one in stresses) for subject in overview.subjects)
+    if whole == len(overview.subjects):
+        return ""
+    return f"; {whole} of them under all, the others under some" if whole else "; each under some of them"
 
 
 def _best(overview: Overview) -> list[str]:
     reference = overview.reference
     if reference is None or len(reference.means) < 2:
         return []
-    best = _ranking(reference)[0]
-    tied = [overview.label(one) for one in _ranking(reference)[1:] if _tied(reference, one)]
-    rest = f"; not distinguishable from it: {_some(tied)}" if tied else "; its interval lies above all others"
+    best = reference.ranking[0]
+    tied = [overview.label(one) for one in reference.ranking if reference.tied(one)]
+    rest = f"; not distinguishable from it: {_some(tied)}" if tied else "; significantly better than all others"
     where = _place(reference)
     return [f"Best on clean images: {overview.label(best)} ({where}{_figure(reference.means[best])}){rest}."]
 
@@ -81,7 +92,7 @@ def _hardest(overview: Overview, stresses: Sequence[Condition]) -> list[str]:
     subjects = sorted(hardest.means, key=lambda one: hardest.means[one].value)
     low, high = (f"{overview.label(one)} {_figure(hardest.means[one])}" for one in (subjects[0], subjects[-1]))
     span = f"{low} to {high}" if len(subjects) > 1 else low
-    return [f"The hardest stress: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
+    return [f"The hardest stress on average: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
 
 
 def _verdict(overview: Overview, subject: Subject) -> Verdict:
@@ -103,27 +114,17 @@ def _rank(overview: Overview, subject: Subject) -> list[str]:
     reference = overview.reference
     if reference is None or subject not in reference.means:
         return []
-    mean, ranking = reference.means[subject], _ranking(reference)
+    mean, ranking = reference.means[subject], reference.ranking
     place, figure = 1 + ranking.index(subject), f"{_place(reference)}{_figure(mean)}"
     if len(ranking) > 1:
-        tied = place > 1 and _tied(reference, subject)
-        versus = f", not distinguishable from the best ({overview.label(ranking[0])})" if tied else ""
+        best = f", not distinguishable from the best ({overview.label(ranking[0])})"
+        versus = best if reference.tied(subject) else ""
         text = f"Ranks {ordinal(place)} of {len(ranking)} on clean images ({figure}){versus}"
     else:
         text = f"On clean images: {figure}"
     weakest = mean.weakest
     where = f"; weakest on {weakest.outliers}: {_figure(Mean([weakest]))}, {level(Mean([weakest]))}"
     return [text + (where if len(mean.sets) > 1 else "") + "."]
-
-
-def _ranking(condition: Condition) -> list[Subject]:
-    return sorted(condition.means, key=lambda one: -condition.means[one].value)
-
-
-def _tied(condition: Condition, subject: Subject) -> bool:
-    """Return True if the subject's interval overlaps with that of the best."""
-    best = condition.means[_ranking(condition)[0]]
-    return condition.means[subject].high >= best.low
 
 
 def _named(overview: Overview, start: str, found: Sequence[tuple[Condition, Mean]]) -> list[str]:

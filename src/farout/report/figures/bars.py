@@ -52,14 +52,15 @@ def draw(figure: Bars) -> Figure:
     canvas, axes = grid(figure.panels, LINE * (tallest + 1) + AROUND, columns)
     colors = colors_of((dict.fromkeys(map(str, frame["group"])) for frame in frames), DISTINCT)
     for number, (ax, frame) in enumerate(zip(axes, frames, strict=True)):
-        ax.set(xlim=(0, figure.limit), ylim=(tallest + 0.6, -0.6))
-        if figure.limit == 1:
+        ax.set(ylim=(tallest + 0.6, -0.6))
+        ax.set(**({"xscale": "log"} if figure.log else {"xlim": (0, figure.limit)}))
+        if figure.limit == 1 and not figure.log:
             ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         _names(ax, frame, labeled=number % columns == 0 or not _alike(frame, frames[number - 1]))
-        _bars(ax, frame, colors, figure.chance)
+        _bars(ax, frame, colors, figure.chance, first=not figure.log)
     for ax in axes[-columns:]:
         ax.set_xlabel(figure.label)
-    lines = [Line2D([], [], label="first bar", **FIRST)]
+    lines = [] if figure.log else [Line2D([], [], label="first bar", **FIRST)]
     lines += [] if figure.chance is None else [Line2D([], [], label="chance", **CHANCE)]
     legend(canvas, [*(Patch(facecolor=color, label=name) for name, color in colors.items()), *lines])
     return canvas
@@ -96,7 +97,7 @@ def _names(ax: Axes, frame: pd.DataFrame, labeled: bool) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str], chance: float | None) -> None:
+def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str], chance: float | None, first: bool) -> None:
     """Draw bars, then lines, then whiskers; a dash for a missing value."""
     if frame.empty:
         return nothing(ax)
@@ -112,7 +113,8 @@ def _bars(ax: Axes, frame: pd.DataFrame, colors: dict[str, str], chance: float |
     ends = [-0.6, centers[-1] + 0.6]
     if chance is not None:
         ax.plot([chance, chance], ends, **CHANCE)
-    ax.plot(values[[0, 0]], ends, **FIRST)
+    if first:
+        ax.plot(values[[0, 0]], ends, **FIRST)
     ax.plot(*_whiskers(centers, low, high), **WHISKER)
 
 

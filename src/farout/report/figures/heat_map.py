@@ -28,7 +28,6 @@ BAD = "#e3e6ea"
 COLORS = colormaps["RdBu"].with_extremes(bad=BAD)
 FRACTIONS = ListedColormap(COLORS(np.linspace(0.5, 1, 256))).with_extremes(bad=BAD)
 """Colors of values that chance does not divide: the upper half, from white to blue."""
-SCALE = Normalize(0, 1)
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,12 @@ def draw(figure: HeatMap) -> Figure:
     left = rows[0][0].left
     width = max(left + BAR + GAP, *(row[-1].right for row in rows))
     canvas = Figure(figsize=(width, bottoms[-1] + 5 * GAP))
-    colors = COLORS if "chance" in figure.label else FRACTIONS
+    colors = COLORS if "chance" in figure.label or figure.lowest < 0 else FRACTIONS
     for row, top in zip(rows, [0, *bottoms], strict=False):
         for panel in row:
             shape = (CELL * panel.frame.shape[1], LINE * len(panel.frame))
-            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, colors, slanted=reach > 0)
-    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure.label, colors)
+            _cells(_axes(canvas, (panel.left, top + TITLE), shape), panel, figure.lowest, colors, slanted=reach > 0)
+    _bar(_axes(canvas, (left, bottoms[-1] + GAP), (BAR, GAP)), figure, colors)
     return canvas
 
 
@@ -102,10 +101,11 @@ def _axes(canvas: Figure, corner: tuple[float, float], shape: tuple[float, float
     return ax
 
 
-def _cells(ax: Axes, panel: _Panel, colors: Colormap, slanted: bool) -> None:
+def _cells(ax: Axes, panel: _Panel, lowest: float, colors: Colormap, slanted: bool) -> None:
     """Draw colored cells with their values, the first row on top."""
     values = panel.frame.to_numpy(np.float64)
-    mesh = ax.pcolormesh(np.ma.masked_invalid(values), cmap=colors, norm=SCALE, edgecolors="white", linewidth=0.7)
+    known, scale = np.ma.masked_invalid(values), Normalize(lowest, 1)
+    mesh = ax.pcolormesh(known, cmap=colors, norm=scale, edgecolors="white", linewidth=0.7)
     for (row, column), value in np.ndenumerate(values):
         ink = _ink(mesh.to_rgba(np.ma.masked_invalid([value]))[0, :3])
         word = "–" if np.isnan(value) else f"{value:.2f}"
@@ -129,11 +129,11 @@ def _labels(ax: Axes, panel: _Panel, slanted: bool) -> None:
     ax.set_title(panel.title, loc="left", fontsize=10)
 
 
-def _bar(ax: Axes, label: str, colors: Colormap) -> None:
+def _bar(ax: Axes, figure: HeatMap, colors: Colormap) -> None:
     """Draw the color bar."""
-    edges = np.linspace(0, 1, 42)
-    middles = (edges[:-1] + edges[1:]) / 2
-    ax.pcolormesh(edges, [0, 1], middles[None], cmap=colors, norm=SCALE, edgecolors="face", linewidth=0.6)
-    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=8)
+    edges, scale = np.linspace(figure.lowest, 1, 42), Normalize(figure.lowest, 1)
+    middles, ticks = (edges[:-1] + edges[1:]) / 2, [figure.lowest, (figure.lowest + 1) / 2, 1]
+    ax.pcolormesh(edges, [0, 1], middles[None], cmap=colors, norm=scale, edgecolors="face", linewidth=0.6)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=8)
     ax.set_yticks([])
-    ax.set_xlabel(label, fontsize=8)
+    ax.set_xlabel(figure.label, fontsize=8)

@@ -52,7 +52,13 @@ def figure_view(figure: Shown, palette: Palette, charts: list[dict[str, Any]]) -
         label = f"{figure.title}: {panel.title}"
         panels.append({"title": panel.title, "label": label, "dot": dot, "height": panel.height, "key": len(charts)})
         charts.append(panel.json)
-    shown = {"legend": chart.legend, "scale": chart.scale, "scale_kind": chart.scale_kind, "width": chart.width}
+    shown: dict[str, Any] = {
+        "legend": chart.legend,
+        "scale": chart.scale,
+        "scale_kind": chart.scale_kind,
+        "width": chart.width,
+    }
+    shown["lowest"] = f"{chart.lowest:g}".replace("-", "−")
     return {**about, **shown, "panels": panels, "strips": [], "sheet": False}
 
 

@@ -15,9 +15,13 @@ KINDS = {BELOW: "below", AT: "at", ABOVE: "above", UNKNOWN: "at"}
 LEVELS = {
     BELOW: "below chance in at least one condition",
     AT: "not distinguishable from chance in at least one condition",
-    ABOVE: "above chance on average in every condition tested",
+    ABOVE: "above chance on average wherever it was tested",
     UNKNOWN: "without intervals",
 }
+SECONDS = "Seconds that the detector alone takes for 10,000 images on the device that the section names"
+DAGGER = "‡"
+"""Mark of the stresses that detectors are compared under without pairing."""
+UNPAIRED = "; detectors are not compared image by image, because their images differ"
 LISTED = 12
 """Largest number of outlier sets that a cell's text lists."""
 
@@ -36,11 +40,17 @@ def _verdict(overview: Overview, verdict: Verdict, palette: Palette) -> dict[str
     return {
         "label": verdict.label,
         "kind": KINDS[verdict.level],
-        "level": LEVELS[verdict.level],
+        "level": f"{LEVELS[verdict.level]}; {_tested(overview, verdict.subject)}",
         "sentences": verdict.sentences,
         "color": palette.detector(verdict.subject.detector),
         "profile": [_point(overview, condition, mean) for condition, mean in overview.of(verdict.subject)],
     }
+
+
+def _tested(overview: Overview, subject: Subject) -> str:
+    """Return in how many of all conditions a detector was tested."""
+    mine, every = len(overview.of(subject)), len(overview.conditions)
+    return f"tested in {mine} of {every} conditions" if mine < every else f"tested in all conditions ({every})"
 
 
 def _point(overview: Overview, condition: Condition, mean: Mean) -> dict[str, Any]:
@@ -60,19 +70,58 @@ def _point(overview: Overview, condition: Condition, mean: Mean) -> dict[str, An
 def matrix_view(overview: Overview, palette: Palette) -> dict[str, Any]:
     """Return the table of a row per detector and a column per stress."""
     groups = groupby(overview.conditions, key=lambda one: (one.protocol, one.title))
+    costs = [("Inference time", anchor("cost"), 1)] if overview.costs else []
+    seconds = [{"name": "s / 10,000 images", "about": SECONDS, "mark": "", "better": "lower"}] if overview.costs else []
     return {
         "caption": overview.table.caption,
-        "groups": [(title, anchor(protocol), len(list(part))) for (protocol, title), part in groups],
-        "columns": [{"name": one.name, "about": f"AUROC {one.stress.about}"} for one in overview.conditions],
+        "groups": [(title, anchor(protocol), len(list(part))) for (protocol, title), part in groups] + costs,
+        "columns": [
+            {
+                "name": one.name,
+                "about": f"AUROC {one.stress.about}{UNPAIRED if one.unpaired else ''}",
+                "mark": DAGGER if one.unpaired else "",
+                "better": "higher",
+            }
+            for one in overview.conditions
+        ]
+        + seconds,
+        "compared": _compared(overview),
         "rows": [
             {
                 "label": overview.label(subject),
                 "color": palette.detector(subject.detector),
-                "cells": [_cell(overview, condition, subject) for condition in overview.conditions],
+                "cells": [
+                    *(_cell(overview, condition, subject) for condition in overview.conditions),
+                    *([_seconds(overview, subject)] if overview.costs else []),
+                ],
             }
             for subject in overview.subjects
         ],
     }
+
+
+def _seconds(overview: Overview, subject: Subject) -> dict[str, str] | None:
+    cost = overview.costs.get(subject)
+    return None if cost is None else {"plain": f"{cost:,.3g}"}
+
+
+def _compared(overview: Overview) -> str:
+    """Return how detectors are compared with the best of their column."""
+    parts = [
+        "Bold: the best of its column. Underlined: not distinguishable from the best on these images. Two detectors "
+        "that scored the same images are compared image by image (DeLong's paired test of the difference of their "
+        "AUROC), which detects far smaller differences than a look at whether two intervals overlap. The more pairs "
+        "are tested, the more of them differ by luck; so each column's p-values are corrected for all its pairs of "
+        "detectors (Holm): with a probability of at least 95 %, every detector of the column that is neither bold nor "
+        "underlined is truly below the best."
+    ]
+    if any(one.unpaired for one in overview.conditions):
+        parts.append(
+            f"{DAGGER}: not paired image by image, since each detector got images of its own, such as worst cases "
+            "found against it; they are compared as independent samples, and where the scores of each image are not "
+            "known, by whether their intervals overlap."
+        )
+    return " ".join(parts)
 
 
 def _cell(overview: Overview, condition: Condition, subject: Subject) -> dict[str, str] | None:
@@ -85,16 +134,27 @@ def _cell(overview: Overview, condition: Condition, subject: Subject) -> dict[st
         "anchor": anchor(condition.protocol),
         "background": background,
         "ink": ink,
-        "mark": _mark(condition, mean),
-        "text": f"{overview.label(subject)}, {overview.name(condition)}. {_numbers(mean)}",
+        "mark": _mark(condition, subject),
+        "text": f"{overview.label(subject)}, {overview.name(condition)}. {_numbers(mean)}"
+        f"{_versus(overview, condition, subject)}",
     }
 
 
-def _mark(condition: Condition, mean: Mean) -> str:
-    best = max(condition.means.values(), key=lambda one: one.value)
+def _mark(condition: Condition, subject: Subject) -> str:
     if len(condition.means) < 2:
         return ""
-    return BEST if mean is best else TIED if mean.high >= best.low else ""
+    return BEST if subject == condition.ranking[0] else TIED if condition.tied(subject) else ""
+
+
+def _versus(overview: Overview, condition: Condition, subject: Subject) -> str:
+    """Return the comparison with the best as a sentence; empty for the best itself."""
+    standing = condition.stress.standing
+    if standing is None or subject not in standing.p_values:
+        return ""
+    p = standing.p_values[subject]
+    verdict = "Not distinguishable from" if condition.tied(subject) else "Significantly below"
+    value = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return f" {verdict} the best, {overview.label(standing.best)} ({value}, corrected)."
 
 
 def _numbers(mean: Mean) -> str:

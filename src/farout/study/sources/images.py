@@ -11,12 +11,12 @@ import numpy as np
 
 from farout import rng
 from farout.core import ImageSet, Shift
-from farout.data import load
 from farout.data.arrays import OUTLIER
 from farout.data.joined import Joined
 from farout.data.matched import match
 from farout.data.shifted import Shifted
 from farout.data.splits import select_split
+from farout.study.sources.opening import current_opener
 from farout.study.spec import DataSpec
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ class NamedImages(ImageSource):
 
 @lru_cache(maxsize=16)
 def load_cached(spec: str) -> ImageSet:
-    data = DataSpec.model_validate_json(spec)
-    return load(data.name, data.split, limit=data.limit, **data.options)
+    return current_opener().images(DataSpec.model_validate_json(spec))
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from farout.networks import Ensemble, Network, create, load_weights, own_identity, restrict
+from farout.networks import Ensemble, Network, own_identity, restrict
 from farout.study.spec import NetworkSpec
 
 if TYPE_CHECKING:
     from farout.study.cells.cell import Cell
     from farout.study.store import Store
 from farout.study.sources.images import load_cached
+from farout.study.sources.opening import current_opener
 
 
 def forget_loaded() -> None:
@@ -60,7 +61,7 @@ class StoredNetwork(NetworkSource):
 
     @cached_property
     def _digest(self) -> str:
-        return self.preview().digest
+        return current_opener().digest(self)
 
     @cached_property
     def _identity(self) -> Any:
@@ -158,10 +159,4 @@ class RestrictedNetwork(NetworkSource):
 @lru_cache(maxsize=8)
 def _load_network(spec_json: str, classes: int, side: int, channels: int, kept: tuple[int, ...]) -> Network:
     spec = NetworkSpec.model_validate_json(spec_json)
-    network = create(
-        spec.name, classes, side, channels, pretrained=spec.pretrained, mean=spec.mean, std=spec.std, **spec.params
-    )
-    if spec.weights is not None:
-        assert isinstance(spec.weights, str)
-        load_weights(network, spec.weights)
-    return restrict(network, kept) if kept else network
+    return current_opener().network(StoredNetwork(spec, spec.title, classes, side, channels, kept))
