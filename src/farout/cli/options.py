@@ -98,6 +98,9 @@ def plugin_paths(paths: list[Path] | None) -> tuple[str, ...]:
 
 
 def worker_count(workers: int | None, engine: str = "local") -> int:
-    """Return the number of worker processes: as requested, or one per core, or one per array task."""
-    default = 1 if engine == "slurm" else os.cpu_count() or 1
+    """Return the number of worker processes: as requested, or one per core.
+
+    By default, Slurm uses one per array task, and Ray as many as the cluster has resources for, which is 0.
+    """
+    default = {"slurm": 1, "ray": 0}.get(engine, os.cpu_count() or 1)
     return default if workers is None else workers

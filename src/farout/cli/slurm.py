@@ -13,12 +13,16 @@ from farout import interrupts
 from farout.cli.ending import stoppable
 
 PANEL = "With --engine slurm"
+BOTH = "With --engine slurm or ray"
 Partition = Annotated[str | None, typer.Option(help="Partition of the cluster.", rich_help_panel=PANEL)]
 Time = Annotated[
     str | None, typer.Option(help="Time limit of an array task, as sbatch takes it: 2:00:00.", rich_help_panel=PANEL)
 ]
 Gpus = Annotated[
-    str | None, typer.Option(help="GPUs of an array task, as sbatch takes them: 1 or a100:1.", rich_help_panel=PANEL)
+    str | None,
+    typer.Option(
+        help="GPUs of a task: of Slurm as sbatch takes them, 1 or a100:1; of Ray 1 or 0.25.", rich_help_panel=BOTH
+    ),
 ]
 TaskMinutes = Annotated[
     float | None,

@@ -24,6 +24,7 @@ from farout.cli.options import (
     plugin_paths,
     worker_count,
 )  # fmt: skip
+from farout.cli.ray import Address, Cpus, Memory
 from farout.cli.slurm import DryRun, Gpus, Partition, Sbatch, TaskMinutes, Time, engine_options, offer_cancel
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ def run(
     task_minutes: TaskMinutes = None,
     sbatch: Sbatch = None,
     dry_run: DryRun = False,
+    address: Address = None,
+    cpus: Cpus = None,
+    memory: Memory = None,
 ) -> None:
     """Run a study. The same command again computes what is missing; Ctrl-C keeps finished results.
 
@@ -98,7 +102,10 @@ def run(
     """
     load_plugins(plugin)
     spec = _spec(study, budget).without(without or ())
-    options = engine_options(partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch)
+    options = engine_options(
+        partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch, address=address, cpus=cpus,
+        memory=memory,
+    )  # fmt: skip
     if dry_run:
         _show_scripts(spec, out, workers, device, engine, options)
         return

@@ -43,7 +43,10 @@ def session(root: Path, *, engine: str, workers: int, device: str) -> Iterator[d
 def machine(device: str) -> dict[str, Any]:
     """Return facts about this computer and its software; neither its name nor its user."""
     kind = torch.device(device).type
-    names = {"device": torch.cuda.get_device_name(device) if kind == "cuda" and torch.cuda.is_available() else kind, "processor": _processor()}
+    names = {
+        "device": torch.cuda.get_device_name(device) if kind == "cuda" and torch.cuda.is_available() else kind,
+        "processor": _processor(),
+    }
     system = {"cores": os.cpu_count() or 0, "system": f"{platform.system()} {platform.machine()}"}
     return {**names, **system, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 

@@ -117,10 +117,11 @@ def test_a_module_in_the_folder_of_engines_needs_no_other_file(tmp_path: Path) -
         "from farout.registry import registry_of; print(*registry_of('engine'))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["counting", "local"]
+    assert done.stdout.split() == ["counting", "local", "ray", "slurm"]
 
 
 def test_an_unknown_engine_is_named_before_anything_is_computed(files: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown engine 'locl'. Did you mean 'local'\? Known: counting, local."):
+    known = "counting, local, ray, slurm"
+    with pytest.raises(UnknownName, match=rf"unknown engine 'locl'. Did you mean 'local'\? Known: {known}."):
         scores(files, "out", engine="locl")
     assert not (files / "out").exists()

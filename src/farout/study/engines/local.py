@@ -76,7 +76,7 @@ class LocalExecutor(Executor):
                 self._packed = task.work, pickle.dumps(task.work)  # for our own workers; never stored
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}; it cannot be sent to a worker process: use --workers 0"
-                self._refused.append((task.number, reason, _find_unpicklable(task.work)))
+                self._refused.append((task.number, reason, find_unpicklable(task.work)))
                 return
         limited, chunk = task.work.limited, task.chunk
         order = Order(
@@ -271,7 +271,7 @@ def select_queue(order: Order, queues: Sequence[Collection[Order]]) -> int | Non
     return min(free, key=lambda position: len(queues[position]), default=None)
 
 
-def _find_unpicklable(work: Work) -> str:
+def find_unpicklable(work: Work) -> str:
     """Return the id of the first cell that cannot be pickled; empty if each cell alone can be."""
     for cell in work.cells:
         try:

@@ -1,0 +1,83 @@
+"""The engine "ray" on a real cluster of two nodes on this machine: the bytes of one process, also if a node is lost."""
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of Ray itself
+
+STUDY = """
+inliers:
+  train: {name: toy, split: train, limit: 192}
+  val: {name: toy, split: val, limit: 64}
+  test: {name: toy, split: test, limit: 192}
+outliers: [{name: toy, split: test/ood_cls, limit: 192}]
+networks: [{name: lenet, train: {epochs: 2}}]
+detectors: [msp, knn, mds, slow]
+protocols: [clean, {name: evg, variations: [affine], methods: [mh], chains: 64, steps: 4, control: false}]
+budget: quick
+"""
+PLUGIN = """
+import time
+import farout
+
+
+@farout.register
+class Slow(farout.Detector):
+    name = "slow"
+
+    def score(self, images):
+        time.sleep(1)
+        return images.mean((1, 2, 3))
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A cluster with one node of one CPU; a test adds the second."""
+    token = tmp_path / "token"
+    token.write_text(secrets.token_hex(32))
+    settings = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    yield nodes
+    nodes.shutdown()
+
+
+def start(folder: Path, name: str, *options: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "farout", "run", "study.yaml", "--plugin", "slow.py", "--out", name, *options]
+    with (folder / f"{name}.log").open("w") as log:
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def content(out: Path) -> dict[str, bytes]:
+    return {f"{p.parent.name}/{p.name}": p.read_bytes() for p in out.glob("cells/*/*") if p.name != "record.json"}
+
+
+def test_two_nodes_of_which_one_is_lost_give_the_bytes_of_one_process(cluster, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "slow.py").write_text(PLUGIN)
+    assert start(tmp_path, "here", "--workers", "0").wait(500) == 0, (tmp_path / "here.log").read_text()
+    second = cluster.add_node(num_cpus=1)
+    run = start(tmp_path, "there", "--engine", "ray", "--address", cluster.address)
+    busy = tmp_path / "there" / "running"
+    deadline = time.monotonic() + 300
+    while len(list(busy.glob("ray-*.1"))) < 2 and run.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)  # until both nodes compute
+    assert run.poll() is None, (tmp_path / "there.log").read_text()
+    cluster.remove_node(second, allow_graceful=False)
+    assert run.wait(500) == 0, (tmp_path / "there.log").read_text()
+    assert "it is submitted again" in (tmp_path / "there.log").read_text()
+    expected = content(tmp_path / "here")
+    assert len(expected) > 40
+    assert content(tmp_path / "there") == expected
+    assert not list(busy.iterdir())
