@@ -244,9 +244,9 @@ def test_an_unknown_engine_is_bad_usage(command: Any, tmp_path: Path) -> None:
         "inliers: {test: {name: toy, limit: 20}}\ndetectors: [dark]\noutliers: [noise]"
     )
     (tmp_path / "mine.py").write_text(PLUGIN)
-    answer = command("run", "study.yaml", "--plugin", "mine.py", "--engine", "rya")
+    answer = command("run", "study.yaml", "--plugin", "mine.py", "--engine", "lokal")
     assert answer.code == 2
-    assert "unknown engine 'rya'. Known: local." in words(answer.err)
+    assert "unknown engine 'lokal'; did you mean 'local'?" in words(answer.err)
 
 
 def test_list_shows_what_a_plugin_registers(command: Any, tmp_path: Path) -> None:

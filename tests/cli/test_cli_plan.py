@@ -95,7 +95,7 @@ def test_what_is_missing_is_counted_alike(command: Any, tmp_path: Path) -> None:
     for path in (results.store.root / "cells").iterdir():
         if results.store.facts(path.name)["identity"]["kind"] == "network":  # no row of the plan, but required
             (path / "record.json").unlink()
-    assert results.counts() == (8, 1, 0)
+    assert Results("runs/study").counts() == (8, 1, 0)
     assert (
         command("plan", "study.yaml", "--no-calibrate")[1].splitlines()[-1]
         == "1 of 8 results are missing at budget quick"
