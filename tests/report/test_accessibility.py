@@ -36,6 +36,7 @@ def test_no_serious_findings(tmp_path: Path) -> None:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=flags)
         for scheme in ("light", "dark"):
             page = browser.new_context(color_scheme=scheme).new_page()
+            page.set_default_timeout(120_000)  # a busy machine is slow, not wrong
             page.goto(path.as_uri())
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             for plot in page.locator(".plot").all():

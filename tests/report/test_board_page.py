@@ -79,6 +79,7 @@ def page(board: Board, tmp_path: Path) -> Iterator[Any]:
             executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         )
         page = browser.new_page()
+        page.set_default_timeout(120_000)  # a busy machine is slow, not wrong
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda one: None if one.url.startswith("file:") else said.append(one.url))

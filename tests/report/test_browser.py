@@ -43,6 +43,7 @@ def opened(browser: Any, folder: Path) -> Iterator[Any]:
 
     def open_page(name: str = "report.html", **settings: Any) -> Any:
         contexts.append(browser.new_context(**settings))
+        contexts[-1].set_default_timeout(120_000)  # a busy machine is slow, not wrong
         page = contexts[-1].new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))

@@ -52,6 +52,7 @@ def opened(browser: Any, folder: Path, **settings: Any) -> Iterator[Any]:
     thread.start()
     said: list[str] = []
     context = browser.new_context(**settings)
+    context.set_default_timeout(120_000)  # a busy machine is slow, not wrong
     page = context.new_page()
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
