@@ -246,7 +246,7 @@ def test_an_unknown_engine_is_bad_usage(command: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PLUGIN)
     answer = command("run", "study.yaml", "--plugin", "mine.py", "--engine", "lokal")
     assert answer.code == 2
-    assert "unknown engine 'lokal'; did you mean 'local'?" in words(answer.err)
+    assert "unknown engine 'lokal'. Did you mean 'local'? Known: local," in words(answer.err)
 
 
 def test_list_shows_what_a_plugin_registers(command: Any, tmp_path: Path) -> None:
