@@ -144,12 +144,12 @@ def test_commands_with_wrong_arguments(
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    from farout.cli import studies
+    from farout.cli import reports
 
     def broken(*_: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr(studies, "load_plugins", broken)
+    monkeypatch.setattr(reports, "load_plugins", broken)
     said = refused("report", "none")
     assert said.startswith("error: KeyError: 'lost' (")
     assert "test_calls.py, line " in said

@@ -20,7 +20,7 @@ from farout.networks import Network
 from farout.networks.timm_bridge import PREFIX, load_timm
 from farout.protocols import plan
 from farout.study.cells import train as training
-from farout.study.sources import networks as sources
+from farout.study.sources import opening as sources
 from farout.study.spec import NetworkSpec, StudySpec
 from farout.study.study import from_spec
 from farout.training.presets import PRESETS

@@ -375,7 +375,7 @@ def test_the_realistic_studies_plan_what_the_paper_did(
     a network of its own, and sees shifted images of its class alone."""
     from farout.data.catalog import DATASETS
     from farout.protocols import cuts, plan
-    from farout.study.sources import networks as sources
+    from farout.study.sources import opening as sources
     from farout.study.study import from_spec
 
     monkeypatch.setitem(DATASETS._makers, data, maker)

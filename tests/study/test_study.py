@@ -19,7 +19,7 @@ from farout.protocols import check, plan
 from farout.registry import UnknownName
 from farout.study.cells.fit import FitCell
 from farout.study.cells.train import TrainCell, TrainedNetwork
-from farout.study.sources import networks as sources
+from farout.study.sources import opening as sources
 from farout.study.sources.networks import StoredNetwork
 from farout.study.spec import ProtocolSpec, StudySpec
 from farout.study.study import Study, from_spec
