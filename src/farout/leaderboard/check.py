@@ -46,9 +46,9 @@ class Checked:
     submission: Submission | None
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What could not be checked here, and why."""
+    """Checks that could not be made here, and why."""
     sets: Mapping[str, str] = field(default_factory=dict)
-    """What is known of every image set, by its key."""
+    """Knowledge of every image set (published, rendered here, unknown), by its key."""
     document: Document | None = None
     """Content of the report, computed from the scores; None if that was impossible."""
     derived: Derived | None = None

@@ -25,7 +25,7 @@ class Sets:
     images: dict[str, ImageSet] = field(default_factory=dict)
     """By key of the set."""
     states: dict[str, str] = field(default_factory=dict)
-    """What is known of each."""
+    """Knowledge of each set: published, rendered here, or unknown."""
     errors: list[str] = field(default_factory=list)
 
 
