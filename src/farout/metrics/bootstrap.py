@@ -18,6 +18,7 @@ Name = TypeVar("Name", bound=Hashable)
 _BLOCK = 2**19  # scores or bins resampled at once
 _EXACT = 2**14  # scores up to which every distinct score is a bin of its own
 _BINS = 2**12
+_COUNTED = 8  # scores per bin up to which drawing them one by one is faster than a multinomial draw over the bins
 
 _ON_COUNTS: tuple[tuple[Metric, CountMetric], ...] = (
     (detection.auroc, detection.auroc_of),
@@ -194,10 +195,17 @@ class _Paired(NamedTuple):
 
 
 def _multinomial(indices: IntArray, bins: int, size: int, rng: np.random.Generator) -> IntArray:
-    """Return counts by bin of resamples of the same size, [size, bins]."""
-    if not len(indices):
-        return np.zeros((size, bins), np.int64)
-    return rng.multinomial(len(indices), np.bincount(indices, minlength=bins) / len(indices), size)
+    """Return counts by bin of resamples of the same size, [size, bins].
+
+    Few scores are drawn one by one and counted; many by one multinomial draw over the bins, which is equivalent.
+    """
+    n = len(indices)
+    if n > _COUNTED * bins:
+        return rng.multinomial(n, np.bincount(indices, minlength=bins) / n, size)
+    counts = np.zeros((size, bins), np.int64)
+    for row in counts if n else ():
+        row += np.bincount(indices[rng.integers(n, size=n, dtype=np.int32)], minlength=bins)
+    return counts
 
 
 def _check_copied(copied: ArrayLike, n: int, m: int) -> IntArray:

@@ -25,7 +25,7 @@ from farout.metrics.bootstrap import Metric, Name
 from farout.study.records import read_verified_json, write_verified_json
 
 FILE = "intervals.json"
-VERSION = 1
+VERSION = 2
 """Version of the bootstrap: to be increased when `bootstrap_intervals` or a metric gives other numbers."""
 
 
