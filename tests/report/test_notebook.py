@@ -82,7 +82,7 @@ def test_a_run_without_results() -> None:
 
 @pytest.mark.parametrize("name", ["alpha", HOSTILE])
 def test_in_the_sandbox_of_a_notebook(tmp_path: Path, name: str) -> None:
-    """As JupyterLab does: set as the content of an element, beside other outputs, under a strict policy."""
+    """Set the output as the content of an element, beside other outputs, under a strict policy, like JupyterLab."""
     sync_api: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     browser_path = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None

@@ -28,7 +28,7 @@ SANDBOX = "sandbox allow-scripts allow-downloads allow-modals"
 
 
 class RunView:
-    """What the pages of one run show. Nothing in the folder is changed."""
+    """Content of the pages of one run. Nothing in the folder is changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._reader, self._lock = folder, StatusReader(folder.absolute()), threading.Lock()

@@ -28,7 +28,7 @@ def key_of(name: str, split: str, options: Mapping[str, Any]) -> str:
 
 
 class Known(NamedTuple):
-    """What is known of a published set."""
+    """Facts about a published set."""
 
     fingerprint: str
     content: str = ""
