@@ -58,6 +58,26 @@ def test_other_scores_copies_or_resamples_are_computed_anew(tmp_path, scores, co
     assert len(computed) == 3
 
 
+def test_tables_of_one_report_share_what_is_computed(tmp_path, scores, computed):
+    cache = IntervalCache(tmp_path)
+    assert cache.bootstrap(METRICS, *scores, resamples=50) == cache.bootstrap(METRICS, *scores, resamples=50)
+    assert len(computed) == 1
+
+
+def test_a_report_that_did_not_end_keeps_what_it_computed_and_what_was_there(tmp_path, scores, computed):
+    x, y = scores
+    _intervals(tmp_path, x, y)
+    begun = IntervalCache(tmp_path)
+    begun.bootstrap(METRICS, y, x, resamples=50)
+    begun.save(finished=False)
+    later = IntervalCache(tmp_path)
+    later.bootstrap(METRICS, x, y, resamples=50)
+    later.bootstrap(METRICS, y, x, resamples=50)
+    assert len(computed) == 2
+    _intervals(tmp_path, y, x)
+    assert len(read_verified_json(tmp_path / FILE)) == len(METRICS)
+
+
 @pytest.mark.parametrize("damage", [lambda text: text[:-20], lambda text: text.replace("0.", "0.1", 1), lambda _: "[]"])
 def test_a_damaged_file_counts_as_absent_and_is_replaced(tmp_path, scores, computed, damage):
     expected = _intervals(tmp_path, *scores)

@@ -102,7 +102,7 @@ class RunView:
 class _KeptIntervals(IntervalCache):
     """Intervals that are kept in memory, since the folder must not be written."""
 
-    def save(self) -> None:
+    def save(self, finished: bool = True) -> None:
         """Keep the intervals that were used for the next tables."""
         self._stored |= self._used
 

@@ -15,7 +15,7 @@ Metric = Callable[..., float]
 CountMetric = Callable[..., FloatArray]
 Name = TypeVar("Name", bound=Hashable)
 
-_BLOCK = 2**19  # scores or bins resampled at once
+_BLOCK = 2**17  # scores or bins resampled at once: what the cache of a core holds
 _EXACT = 2**14  # scores up to which every distinct score is a bin of its own
 _BINS = 2**12
 _COUNTED = 8  # scores per bin up to which drawing them one by one is faster than a multinomial draw over the bins
@@ -77,7 +77,7 @@ def bootstrap_intervals(
     if resamples < 1:
         raise ValueError(f"resamples is {resamples}, expected at least 1; pass for example 1000")
     values = {name: float(metric(x, y)) for name, metric in metrics.items()}
-    draws = _Separate(x.size, y.size) if copied is None else _Paired(x.size, _check_copied(copied, x.size, y.size))
+    draws = _Separate(x.size, y.size) if copied is None else _Paired.of(x.size, _check_copied(copied, x.size, y.size))
     statistics = _statistics(metrics, x, y, draws, resamples, seed)
     bounds = {name: np.quantile(statistics[name] + values[name], [tail, 1 - tail]) for name in metrics}
     return {name: _interval(metrics[name], values[name], bounds[name], min(x.size, y.size), tail) for name in metrics}
@@ -167,23 +167,25 @@ class _Separate(NamedTuple):
 class _Paired(NamedTuple):
     """Resampling of pairs of an inlier and its copy, and of the inliers without a copy."""
 
-    n: int
     copied: IntArray
+    rest: IntArray
+    """Inliers without a copy."""
 
-    @property
-    def rest(self) -> IntArray:
-        return np.setdiff1d(np.arange(self.n), self.copied)
+    @classmethod
+    def of(cls, n: int, copied: IntArray) -> "_Paired":
+        """Return the scheme for n inliers."""
+        return cls(copied, np.setdiff1d(np.arange(n), copied))
 
     def counts(
         self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
-        m = len(self.copied)
-        times = rng.multinomial(m, np.full(m, 1 / m), size)
-        of_pairs, of_copies = (
-            np.stack([np.bincount(bin_numbers, row, bins) for row in times]).astype(np.int64)
-            for bin_numbers in (x[self.copied], y)
-        )
-        return of_pairs + _multinomial(x[self.rest], bins, size, other), of_copies
+        m, of_inliers, of_copies = len(y), x[self.copied], np.zeros((size, bins), np.int64)
+        of_pairs = _multinomial(x[self.rest], bins, size, other)
+        for inliers, copies in zip(of_pairs, of_copies, strict=True):
+            pairs = rng.integers(m, size=m, dtype=np.int32)
+            inliers += np.bincount(of_inliers[pairs], minlength=bins)
+            copies += np.bincount(y[pairs], minlength=bins)
+        return of_pairs, of_copies
 
     def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
         m, rest = len(self.copied), self.rest

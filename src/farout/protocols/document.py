@@ -25,8 +25,10 @@ EXTRA_DATA = Column("extra_data", LABEL)
 def document(results: Results) -> Document:
     """Return the content of the report on the results stored so far."""
     counts = results.counts()
-    summaries = {spec.name: _summary(spec, results) for spec in _tracked(results.protocols)}
-    results.intervals.save()
+    summaries: dict[str, Summary] = {}
+    for spec in _tracked(results.protocols):
+        summaries[spec.name] = _summary(spec, results)
+        results.intervals.save(finished=len(summaries) == len(results.protocols))
     found = Document(
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
         summaries=summaries, failures=[_failure(one) for one in results.failures().values()],

@@ -25,7 +25,7 @@ from farout.metrics.bootstrap import Metric, Name
 from farout.study.records import read_verified_json, write_verified_json
 
 FILE = "intervals.json"
-VERSION = 2
+VERSION = 3
 """Version of the bootstrap: to be increased when `bootstrap_intervals` or a metric gives other numbers."""
 
 
@@ -57,16 +57,20 @@ class IntervalCache:
         return intervals
 
     def _find(self, key: str, value: float) -> Interval | None:
-        bounds = self._stored.get(key)
+        bounds = self._used.get(key) or self._stored.get(key)
         if not (isinstance(bounds, list) and len(bounds) == 2 and all(isinstance(bound, float) for bound in bounds)):
             return None
         return Interval(float(value), *bounds) if bounds[0] <= value <= bounds[1] else None
 
-    def save(self) -> None:
-        """Write the intervals that were used, if some are new; a folder that cannot be written is left as it is."""
-        if self._used != self._stored:
+    def save(self, finished: bool = True) -> None:
+        """Write the intervals, if some are new; a folder that cannot be written is left as it is.
+
+        finished: no more are asked for, so that those of the file that were not used are left out.
+        """
+        kept = self._used if finished else {**self._stored, **self._used}
+        if kept != self._stored:
             with suppress(OSError):
-                write_verified_json(self._path, self._used)
+                write_verified_json(self._path, kept)
 
 
 def _read(path: Path) -> dict[str, Any]:
