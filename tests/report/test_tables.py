@@ -119,6 +119,17 @@ def test_latex_is_a_booktabs_table() -> None:
     ]
 
 
+def test_latex_shrinks_a_table_that_is_wider_than_a_line() -> None:
+    """Cells of 20 characters with a gap of two: three of them fit on a line of 85, four do not."""
+    cell = [(0.75, 0.7, 0.8)]
+    columns = {Column(f"{number}", INTERVAL): cell for number in range(4)}
+    wide = latex(table(columns)).splitlines()
+    assert wide[4] == r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{llll}"
+    assert wide[-2:] == [r"\end{tabular}}", r"\end{table}"]
+    columns.popitem()
+    assert "resizebox" not in latex(table(columns))
+
+
 def test_latex_escapes_what_is_special_to_it() -> None:
     name = r"\input{x} 100% a_b #1 $y$ ~ ^ & {z}"
     source = latex(table({Column(name, LABEL): [name], Column("n_x", VALUE): [NAN]}, title=name, caption=name))

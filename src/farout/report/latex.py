@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from farout.report.content import BEST, TIED, Column, Table
 from farout.report.readable import legend, marks_of, readable
@@ -15,9 +16,17 @@ _SPECIAL = {
 }  # fmt: skip
 """Characters that have a special meaning in LaTeX, or that it does not know."""
 
+_FITS = 85
+"""Number of characters of a line of print; wider tables are shrunk to it."""
+_SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
+"""Start of a box that is as wide as its content, and at most as the line."""
+
 
 def latex(table: Table) -> str:
-    """Return a booktabs table: the best in bold, those tied with it underlined, small p-values as powers of ten."""
+    """Return a booktabs table: the best in bold, those tied with it underlined, small p-values as powers of ten.
+
+    A table wider than a line of print is shrunk to the line.
+    """
     columns = readable(table)
     names = [table.columns[column] for column in columns]
     cells = [
@@ -27,10 +36,18 @@ def latex(table: Table) -> str:
     lines = [list(line) for line in zip(*cells, strict=True)]
     rows = [_row(line) for line in [[_escape(name) for name in names], *lines]]
     body = [rf"\begin{{tabular}}{{{'l' * len(names)}}}", r"\toprule", rows[0], r"\midrule", *rows[1:]]
+    body += [r"\bottomrule", r"\end{tabular}"]
+    if sum(_width(name, values) for name, values in zip(names, columns.values(), strict=True)) > _FITS:
+        body = [_SHRUNK + body[0], *body[1:-1], body[-1] + "}"]
     caption = filter(None, (f"{table.title}.", table.caption, legend(table)))
     head = [r"\begin{table}", r"\centering", rf"\caption{{{_escape(' '.join(caption))}}}"]
     head += [rf"\label{{tab:{re.sub('[^A-Za-z0-9_-]+', '-', table.name)}}}"]
-    return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+    return "\n".join([*head, *body, r"\end{table}", ""])
+
+
+def _width(name: str, values: Sequence[str]) -> int:
+    """Return the number of characters of the widest cell of a column, and of the gap beside it."""
+    return max(map(len, (name, *values))) + 2
 
 
 def _row(cells: list[str]) -> str:
