@@ -10,6 +10,7 @@ import farout
 from farout.study.results import Results
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
+from farout.training import files
 from helpers.tiny_detectors import Tiny
 
 
@@ -130,6 +131,17 @@ def test_auxiliary_outliers_reach_the_detectors_that_learn_from_them(tmp_path: P
     assert set(result.table("clean")["detector"]) == {"tiny (small)", "sober"}
     page = result.report(tmp_path).read_text()
     assert "tiny (small) †" in page
+
+
+def test_weights_that_learned_from_no_outliers_are_not_marked(tmp_path: Path) -> None:
+    """ceda takes noise without outliers, and says so in its file; an older file does not tell, and is marked."""
+    file, few = tmp_path / "ceda.safetensors", {"epochs": 1}
+    farout.detectors.CEDA(training=few).fit(farout.load("toy", "train", limit=64)).save(file)
+    spec = tiny(detectors=[{"name": "ceda", "weights": str(file)}], auxiliary_outliers=[])
+    assert [subject.extra_data for subject in from_spec(spec).trials[0].subjects] == [""]
+    detector = farout.detectors.load(file)
+    files.save(file, "detector", detector.state_dict(), files.Header("ceda", 1, detector.stored_params))
+    assert [subject.extra_data for subject in from_spec(spec).trials[0].subjects] == ["outliers of its training"]
 
 
 @pytest.mark.usefixtures("registered")

@@ -21,6 +21,8 @@ class Header(NamedTuple):
     name: str
     version: int
     params: Mapping[str, Any]
+    extra_data: str | None = None
+    """Names of the outlier sets that it learned from, "" if none; None if that is not known."""
 
 
 def save(path: Path, kind: Kind, tensors: Mapping[str, Tensor], header: Header) -> None:

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import farout
-from farout.detectors import AE
+from farout.detectors import AE, CEDA
 from farout.detectors.trained.detector import INPUTS
 from farout.training import files
 from helpers.tiny_detectors import Tiny
@@ -71,6 +71,26 @@ def test_the_identity_is_that_of_the_content_and_of_the_settings_that_score(tmp_
     tensors["net.1.bias"][0] += 1
     files.save(tmp_path / "other.safetensors", "detector", tensors, files.Header("tiny", 1, detector.stored_params))
     assert Tiny(weights=tmp_path / "other.safetensors").identity() != one.identity()
+
+
+def test_a_given_setting_holds_even_where_it_is_the_default_and_the_file_has_another(tmp_path: Path) -> None:
+    trained(power=2.0).save(tmp_path / "tiny.safetensors")
+    assert Tiny(weights=tmp_path / "tiny.safetensors").power == 2.0
+    assert Tiny(weights=tmp_path / "tiny.safetensors", power=1.0).power == 1.0
+
+
+def test_the_file_tells_which_outliers_were_learned_from(tmp_path: Path) -> None:
+    few = {"epochs": 1, "batch": 16}
+    learned = CEDA(training=few).fit(TRAIN, auxiliary_outliers=outliers())
+    alone = CEDA(training=few).fit(TRAIN)
+    for name, detector in (("learned", learned), ("alone", alone)):
+        detector.save(tmp_path / f"{name}.safetensors")
+    found = {name: CEDA(weights=tmp_path / f"{name}.safetensors").extra_data for name in ("learned", "alone")}
+    assert found == {"learned": "noise", "alone": ""}
+    files.save(
+        tmp_path / "old.safetensors", "detector", alone.state_dict(), files.Header("ceda", 1, alone.stored_params)
+    )
+    assert CEDA(weights=tmp_path / "old.safetensors").extra_data is None
 
 
 def test_before_training_the_identity_is_that_of_the_whole_recipe() -> None:

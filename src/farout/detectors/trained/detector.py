@@ -77,11 +77,13 @@ class TrainedDetector(Settings, Detector, ABC):
     modules: dict[str, nn.Module] = field(default_factory=dict, init=False, repr=False)
     statistics: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
     inputs: Inputs | None = field(default=None, init=False, repr=False)
+    extra_data: str | None = field(default=None, init=False, repr=False)
+    """Name of the outlier set that it learned from, "" if none; None before `fit`, or if its file does not tell."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights is not None:
-            self.load_state_dict(read_tensors(Path(self.weights)))
+            self._read(Path(self.weights))
 
     def identity(self) -> dict[str, Any]:
         """Return the settings and the recipe; once it is fitted or loaded, its state in place of the recipe."""
@@ -175,7 +177,7 @@ class TrainedDetector(Settings, Detector, ABC):
             checkpoint=checkpoint,
             progress=progress,
         )
-        self.inputs = inputs
+        self.inputs, self.extra_data = inputs, "" if sets.outliers is None else sets.outliers.name
         self._measure(sets.train, sets.outliers, seed)
         return self
 
@@ -292,12 +294,16 @@ class TrainedDetector(Settings, Detector, ABC):
         """Write weights and statistics as safetensors, with the name and the settings."""
         if self.inputs is None:
             raise NotFitted(f"{self.name} is not fitted, so there are no weights to save: call fit first")
-        header = files.Header(self.name, self.version, self.stored_params)
+        header = files.Header(self.name, self.version, self.stored_params, self.extra_data)
         files.save(Path(path), "detector", self.state_dict(), header)
 
     def load(self, path: str | Path) -> Self:
         """Read weights that `save` wrote; raise if they are those of another detector or of other settings."""
         files.check(Path(path), "detector", files.Header(self.name, self.version, self.stored_params))
-        self.load_state_dict(read_tensors(Path(path)))
+        self._read(Path(path))
         self.history = []
         return self
+
+    def _read(self, path: Path) -> None:
+        self.load_state_dict(read_tensors(path))
+        self.extra_data = files.header(path, "detector").extra_data

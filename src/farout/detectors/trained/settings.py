@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from farout.checks import check_choice
 from farout.component import Component
@@ -16,6 +16,7 @@ from farout.training import Recipe, files
 Preset = Literal["small", "full"]
 """Settings: those that train on two cores in minutes, or the paper's."""
 PRESETS: tuple[Preset, ...] = ("small", "full")
+_GIVEN = "given"
 BY_PRESET: Any = None
 """Default of a field whose value the preset sets."""
 
@@ -37,9 +38,16 @@ class Settings(Component):
     """File that `save`, `farout train` or `farout import` wrote; its settings hold where none are given, and `fit` does
     not train."""
 
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Note which parameters were given: of the others, a weights file decides. `__post_init__` removes the note."""
+        detector = super().__new__(cls)
+        vars(detector)[_GIVEN] = frozenset(given)
+        return detector
+
     def __post_init__(self) -> None:
+        given = vars(self).pop(_GIVEN)
         if self.weights is not None:
-            self._take_settings(Path(self.weights))
+            self._take_settings(Path(self.weights), given)
         if self.preset is BY_PRESET:
             self.preset = "small"
         check_choice("preset", self.preset, PRESETS)
@@ -48,7 +56,7 @@ class Settings(Component):
                 setattr(self, name, value)
         self.changed_recipe()  # raise now if a setting is unknown
 
-    def _take_settings(self, path: Path) -> None:
+    def _take_settings(self, path: Path, given: frozenset[str]) -> None:
         """Take the settings in a file's header where none are given; raise for those that it cannot have."""
         found = files.header(path, "detector")
         files.check_model(path, "detector", found, files.Header(self.name, self.version, {}))
@@ -56,8 +64,8 @@ class Settings(Component):
             raise ValueError(f"{path} holds a trained {self.name}: leave out training, got {dict(self.training)}")
         if self.preset is not BY_PRESET and self.preset != found.params["preset"]:
             raise ValueError(f"{path} holds {self.name} with preset {found.params['preset']}, got {self.preset}")
-        for name, default in _defaults(type(self)).items():
-            if name in found.params and getattr(self, name) == default:
+        for name in _defaults(type(self)):
+            if name in found.params and name not in given:
                 value = found.params[name]
                 setattr(self, name, tuple(value) if isinstance(value, list) else value)
 

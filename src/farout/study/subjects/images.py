@@ -74,7 +74,8 @@ class ImageSubject(Subject):
         before = isinstance(self.source, Detector) or "weights" in self.source.params
         detector = self.make() if before else None
         if isinstance(detector, TrainedDetector) and detector.inputs is not None and detector.outliers != "unused":
-            return "outliers of its training"
+            learned = "outliers of its training" if detector.extra_data is None else detector.extra_data
+            return ", ".join(filter(None, dict.fromkeys((learned, super().extra_data))))
         return super().extra_data
 
     def check(self) -> None:
