@@ -61,7 +61,7 @@ def study(folder: Path, scale: float) -> StudySpec:
             "protocols": [
                 {"name": "evg", "variations": ["affine", "color"], "chains": 128, "steps": max(5, round(20 * scale))},
                 {"name": "rood", "setups": {"C": ["fog", "contrast", "brightness"]}},
-                {"name": "evasion", "attacks": ["fgsm", "pgd"], "images": max(16, round(200 * scale)), "attention": False},
+                {"name": "evasion", "attacks": ["fgsm", "pgd"], "images": max(16, round(200 * scale))},
             ],
             "budget": "standard",
         }
