@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 import farout
 from farout.core import ImageSet
@@ -114,7 +115,17 @@ def test_training_lowers_the_bound_and_the_same_seed_gives_the_same_weights():
     assert first.digest == second.digest
     figures = first.history[0].figures
     assert figures[1] < figures[0]
+    assert first.history[0].keep == "min"
     assert figures[0] == pytest.approx(8, abs=0.5)  # near uniform over 256 values
+
+
+def test_the_network_is_that_of_dcgan():
+    """Kernels of 4 and stride 2 but for the last of the encoder, which sees all that is left; leaky ReLUs of slope 0.2."""
+    vae = VAE(3, 32, 32, 100)
+    shapes = [tuple(one.weight.shape) for one in vae.modules() if isinstance(one, nn.Conv2d | nn.ConvTranspose2d)]
+    down = [(32, 3, 4, 4), (64, 32, 4, 4), (128, 64, 4, 4), (200, 128, 4, 4)]
+    assert shapes == [*down, (100, 128, 4, 4), (128, 64, 4, 4), (64, 32, 4, 4), (32, 768, 4, 4)]
+    assert {one.negative_slope for one in vae.modules() if isinstance(one, nn.LeakyReLU)} == {0.2}
 
 
 @pytest.mark.parametrize(("channels", "side"), [(1, 28), (3, 32), (1, 64)])
