@@ -61,5 +61,5 @@ class Component(Named):
     @property
     def _unchanged(self) -> set[str]:
         """Fields of `added` that have their default."""
-        fields = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         return {one.name for one in fields if one.name in self.added and getattr(self, one.name) == one.default}

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,12 +26,18 @@ class Table:
 
     def put(self, start: int, columns: dict[str, Tensor]) -> None:
         """Write rows from `start` on."""
-        new = [name for name in columns if name not in self._columns]
-        for name in sorted(new, key=lambda name: _width(columns[name])):  # the smallest first: they stay in memory
-            self._columns[name] = self._memory.allocate((self.total, *columns[name].shape[1:]), columns[name].dtype)
+        self._allocate({name: rows for name, rows in columns.items() if name not in self._columns})
         for name, rows in columns.items():
             self._columns[name][start : start + len(rows)] = rows
             self._memory.written(rows.nbytes)
+
+    def _allocate(self, new: dict[str, Tensor]) -> None:
+        """Make columns for these rows: the smallest first, so that they stay in memory."""
+        made = {
+            name: self._memory.allocate((self.total, *new[name].shape[1:]), new[name].dtype)
+            for name in sorted(new, key=lambda name: _width(new[name]))
+        }
+        self._columns |= {name: made[name] for name in new}  # in the order of the blocks
 
     def activations(self) -> Activations:
         """Return all rows as activations; a column that was never put in is empty."""

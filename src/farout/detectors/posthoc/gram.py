@@ -122,7 +122,7 @@ class Gram(PostHoc):
 class GramReduction(Reduction):
     """Fit of gram from the held-out rows and the bounds of all others.
 
-    A summary is the extreme points of each class: never more than the rows that were summarized, nor two for each class.
+    A summary is the extreme points of each class: never more than were summarized, nor two for each class.
     """
 
     def __init__(self, gram: Gram, total: int, labels: Tensor | None) -> None:

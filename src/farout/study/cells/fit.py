@@ -156,17 +156,16 @@ class FitJob(Job):
 
     def _reduced(self) -> Iterator[tuple[str, Reduced]]:
         """Yield what the detectors with a reduction are fitted on; one that cannot be is recorded as failed."""
-        images = self.images.get("train")
-        for cell in self.cells if images is not None else ():
+        for cell in self.cells if "train" in self.images else ():
             if cell.id in self.panels:
-                found = attempt(partial(self._reduce, cell, images))
+                found = attempt(partial(self._reduce, cell))
                 if isinstance(found, Reduced):
                     yield cell.id, found
                 elif found is not None:
                     self.errors[cell.id] = found
 
-    def _reduce(self, cell: FitCell, images: ImageSet) -> Reduced | None:
-        panel = self.panels[cell.id]
+    def _reduce(self, cell: FitCell) -> Reduced | None:
+        panel, images = self.panels[cell.id], self.images["train"]
         panel.check_fit("train", images)
         return reduce_fit(panel.detectors[MEMBER], images.labels, len(images), self.network.head, self.memory)
 
@@ -214,7 +213,8 @@ class FitJob(Job):
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
         for cell in self._reducing(chunk.role):
             self._collect_reduced(cell, chunk, results)
-        columns = {name: torch.from_numpy(results[name]) for name in self._columns(chunk.role) & results.keys()}
+        needed = self._columns(chunk.role)
+        columns = {name: torch.from_numpy(rows) for name, rows in results.items() if name in needed}
         self.tables[chunk.role].put(chunk.start, columns)
 
     def _collect_reduced(self, cell: FitCell, chunk: Chunk, results: Arrays) -> None:
