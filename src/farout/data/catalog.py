@@ -15,8 +15,8 @@ from farout import aliases
 from farout.core import ImageSet
 from farout.data import array_sets, file_sets, imagenet_sets, toy
 from farout.data import shapes_chars as drawn
-from farout.data.arrays import read_npz
 from farout.data.folder import FileSet, FolderSet
+from farout.data.npz import read_npz
 from farout.data.pixels import SUFFIXES
 from farout.data.procedural import Noise, check_at_least
 from farout.data.published import read_npy

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo
 
-from farout.data.arrays import list_npz_arrays
 from farout.data.catalog import DATASETS, builders, split_folders
+from farout.data.npz import list_npz_arrays
 from farout.study.paths import resolve_paths
 from farout.study.spec.parts import Label, Spec, find_path, folder_of, named, suggest_plugin
 
