@@ -1,6 +1,7 @@
-"""Files: atomic writes, checksums, locks between processes, and paths without symbolic links."""
+"""Files: atomic writes, checksums, locks between processes, paths without symbolic links, and mapped arrays."""
 
 from farout.files.locks import holders, lock
+from farout.files.mapping import blocks, release
 from farout.files.paths import (
     UnsafePath,
     check_path,
@@ -30,6 +31,7 @@ __all__ = [
     "atomic_file",
     "atomic_files",
     "atomic_folder",
+    "blocks",
     "check_path",
     "files_in",
     "has_file",
@@ -40,6 +42,7 @@ __all__ = [
     "make_folder",
     "open_file",
     "read_json",
+    "release",
     "remove_temporaries",
     "remove_tree",
     "sha256",
