@@ -35,6 +35,7 @@ from farout.files import (
     has_file,
     lock,
     make_folder,
+    mode_of,
     open_file,
     remove_folder,
     remove_temporaries,
@@ -161,13 +162,12 @@ class Store:
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
         folder = self.path(cell)
-        try:
-            return verify_record(folder, self.root)
-        except FileNotFoundError:
-            pass
-        except Damaged:
-            if folder.exists():  # else it was packed meanwhile
-                raise
+        if mode_of(folder) is not None:
+            try:
+                return verify_record(folder, self.root)
+            except (FileNotFoundError, Damaged):
+                if mode_of(folder) is not None:  # else it was packed meanwhile
+                    raise
         return self.packs.facts(cell)
 
     def content(self, cell: str) -> str:
