@@ -44,7 +44,7 @@ class Mode:
     @property
     def plain(self) -> bool:
         """True for float32 without compilation, which is not part of identities."""
-        return self == Mode()
+        return self == PLAIN
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -68,6 +68,10 @@ class Mode:
         if dtype is None or (dtype is torch.float16 and torch.is_grad_enabled()):
             return nullcontext()
         return torch.autocast(device.type, dtype)
+
+
+PLAIN = Mode()
+"""The default mode."""
 
 
 def full(values: Tensor) -> Tensor:
@@ -94,8 +98,8 @@ def check_compiler(device: torch.device) -> None:
     """Raise if torch.compile cannot work on this device."""
     if device.type == "cpu" and not any(map(shutil.which, ("g++", "c++", "clang++"))):
         raise ValueError(
-            "compile: true needs a C++ compiler on a CPU, and none of g++, c++ and clang++ is on the path: install one, "
-            "or leave out compile"
+            "compile: true needs a C++ compiler on a CPU, and none of g++, c++ and clang++ is on the path: install "
+            "one, or leave out compile"
         )
 
 

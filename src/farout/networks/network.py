@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from farout.core import PER_BLOCK, Activations, Head
 from farout.identity import digest, digest_module
-from farout.networks.mode import Mode, full, in_mode
+from farout.networks.mode import PLAIN, Mode, full, in_mode
 from farout.networks.statistics import STATISTICS
 from farout.registry import unknown
 
@@ -39,7 +39,7 @@ class Network(nn.Module):
     """Name of the last linear layer; empty if there is none."""
     name: str
     """Name of the architecture in tables and records: the one it was created by, else the class of its module."""
-    mode: Mode = Mode()
+    mode: Mode = PLAIN
     """How its forward passes are computed; `running` changes it."""
 
     def __init__(

@@ -17,8 +17,9 @@ from farout.core import ImageSet
 from farout.data.memo import remembered
 from farout.identity import is_users
 from farout.identity.values import plain
-from farout.networks import Mode, Network, create, load_weights, own_identity
+from farout.networks import Network, create, load_weights, own_identity
 from farout.networks.accuracy import check_labels
+from farout.networks.mode import PLAIN, Mode
 from farout.networks.weights import write_tensors
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
@@ -272,7 +273,7 @@ class TrainedNetwork(Trained, NetworkSource):  # type: ignore[override]
     """Network whose weights a training cell has stored."""
 
     cell: TrainCell
-    mode: Mode = Mode()
+    mode: Mode = PLAIN
 
     @property
     def label(self) -> str:  # type: ignore[override]

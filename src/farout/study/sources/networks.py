@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from farout.networks import Ensemble, Mode, Network, own_identity, restrict
+from farout.networks import Ensemble, Network, own_identity, restrict
+from farout.networks.mode import PLAIN, Mode
 from farout.study.spec import NetworkSpec
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class NetworkSource(ABC):
 
     label: str
     portable: bool = True
-    mode: Mode = Mode()
+    mode: Mode = PLAIN
     """How its forward passes are computed."""
 
     @property
@@ -86,7 +87,7 @@ class StoredNetwork(NetworkSource):
     channels: int
     kept: tuple[int, ...] = ()
     """Classes whose logits are kept; all if empty."""
-    mode: Mode = Mode()
+    mode: Mode = PLAIN
 
     @cached_property
     def _digest(self) -> str:
