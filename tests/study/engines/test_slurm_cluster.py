@@ -89,10 +89,10 @@ class Study:
         return {path.parent.name: path.read_bytes() for path in paths}
 
     def check(self, out: str, count: int) -> None:
-        """Check that the scores are those of the local engine."""
+        """Check that the scores are those of the local engine, and that there are at least so many tables of them."""
         self.run("local", "--workers", "0")
         expected = self.scores("local")
-        assert len(expected) == count
+        assert len(expected) >= count
         assert self.scores(out) == expected
 
 
@@ -133,7 +133,7 @@ def test_training_fits_searches_and_scores_run_as_arrays(slurm: dict[str, str], 
     assert len(arrays) >= 4
     assert "#SBATCH --dependency=afterany:" in (arrays[-1] / "script.sh").read_text()
     assert " failed" in output
-    study.check("slurm", 14)
+    study.check("slurm", 2 * 3 * 3 + 2 * 3)  # networks x detectors x sets; searches, transfers and controls
 
 
 def test_a_killed_task_fails_alone_and_the_same_command_submits_it_again(slurm: dict[str, str], tmp_path: Path) -> None:
