@@ -120,7 +120,7 @@ def calibrate(
 
 def _by_size(found: Iterable[Demand]) -> list[Part]:
     """Return the parts that can be tried out, those with the largest rough cost first: passes of networks, searches
-    and attacks, then the detectors network by network."""
+    and attacks, then the detectors network by network, then shifts of images, which may have to be compiled."""
     sizes: dict[Part, float] = {}
     rough = Calibration({})
     for demand in found:
@@ -129,7 +129,7 @@ def _by_size(found: Iterable[Demand]) -> list[Part]:
     networks: dict[Architecture | None, float] = {None: math.inf}
     for part, seconds in sizes.items():
         networks[part.of] = networks.get(part.of, 0.0) + seconds
-    return sorted(sizes, key=lambda part: (-networks[part.of], str(part.of), -sizes[part]))
+    return sorted(sizes, key=lambda part: (part.kind == "shift", -networks[part.of], str(part.of), -sizes[part]))
 
 
 def _measure(part: Part, device: torch.device, clock: Callable[[], float]) -> Measured:

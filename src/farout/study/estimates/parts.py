@@ -201,14 +201,14 @@ def decode_part(variation: Variation, shape: Shape) -> Part:
 
 
 def shift_part(shift: Shift, shape: Shape) -> Part:
-    """Return a shift of images, as they are read."""
+    """Return a shift of images, as they are read; all its severities take about the same time."""
 
     def trial(device: torch.device, fitted: int) -> Trial:
         images = ArraySet(noise(batch_size(shape), shape).numpy(), name="noise")
         shifted = Shifted(images, shift, seed=0)
         return Trial(lambda: shifted.batch(range(len(images))), len(images))
 
-    return Part("shift", f"{shift.identity()} {shape}", PASS * pixels(shape), trial)
+    return Part("shift", f"{shift.name} {shape}", PASS * pixels(shape), trial)
 
 
 def other_part(what: str, passes: float, images: ImageSource | None) -> Part:
