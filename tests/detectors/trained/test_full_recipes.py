@@ -50,8 +50,8 @@ RECIPES: dict[str, dict[str, Any]] = {
         "epochs": 1000, "schedule": "cosine", "warmup_epochs": 10, "warmup_from": 0.1, "augment": (),
     },
     "vit": {
-        "optimizer": "sgd", "momentum": 0.9, "schedule": "cosine", "batch": 512, "clip": 1.0, "steps": 10_000, "lr": 0.03,
-        "warmup_steps": 500, "weight_decay": 0.0,
+        "optimizer": "sgd", "momentum": 0.9, "schedule": "cosine", "batch": 512, "clip": 1.0, "steps": 10_000,
+        "lr": 0.03, "warmup_steps": 500, "weight_decay": 0.0,
     },
 }  # fmt: skip
 

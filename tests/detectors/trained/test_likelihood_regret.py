@@ -121,7 +121,7 @@ def test_training_lowers_the_bound_and_the_same_seed_gives_the_same_weights():
 
 
 def test_the_network_is_that_of_dcgan():
-    """Kernels of 4 and stride 2 but for the last of the encoder, which sees all that is left; leaky ReLUs of slope 0.2."""
+    """Kernels of 4×4 down to 4×4 positions, then one over all of them; leaky ReLUs of slope 0.2."""
     vae = VAE(3, 32, 32, 100)
     shapes = [tuple(one.weight.shape) for one in vae.modules() if isinstance(one, nn.Conv2d | nn.ConvTranspose2d)]
     down = [(32, 3, 4, 4), (64, 32, 4, 4), (128, 64, 4, 4), (200, 128, 4, 4)]
