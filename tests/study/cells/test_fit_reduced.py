@@ -14,6 +14,7 @@ import farout
 from farout.detectors.posthoc.gram import GramReduction
 from farout.networks import create, save_weights
 from farout.protocols import plan
+from farout.study.cells import fit
 from farout.study.cells.cell import Chunk, closure
 from farout.study.cells.errors import error_key
 from farout.study.cells.fit import STATE, FitJob, FitWork
@@ -82,6 +83,19 @@ def test_the_order_of_chunks_does_not_matter(spec: StudySpec, tmp_path: Path) ->
         shuffled = [work.chunks[place] for place in rng.permutation(len(work.chunks))]
         assert states(work, store, shuffled, results, tmp_path) == in_order
     assert len(in_order) == len(DETECTORS)
+
+
+def test_chunks_of_a_long_split_grow_and_give_the_same_states(
+    spec: StudySpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, store = fit_work(spec), Store(tmp_path / "run").open()
+    small = states(work, store, work.chunks, computed(work, store, work.chunks), tmp_path)
+    monkeypatch.setattr(fit, "CHUNKS", 2)
+    work = fit_work(spec)
+    sizes = [chunk.stop - chunk.start for chunk in work.chunks if chunk.role == "train"]
+    assert sizes == [128, 128, 44]
+    assert states(work, store, work.chunks, computed(work, store, work.chunks), tmp_path) == small
+    assert {chunk.stop - chunk.start for chunk in work.chunks if chunk.role == "val"} == {64, 44}
 
 
 def test_chunks_hold_what_is_kept_and_no_column_that_only_reductions_read(spec: StudySpec, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ Both use one thread in every process, since the rounding of sums depends on the 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -25,6 +27,19 @@ READY = 2
 """Largest number of prepared jobs that a process keeps."""
 
 
+@contextmanager
+def _full_disk() -> Iterator[None]:
+    """Turn the error of a full disk into `StoreError`, since it is not the cell's error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise StoreError(
+            f"{error}; finished results are kept: free some space and run the same command again to resume"
+        ) from error
+
+
 class Performer:
     """Computes chunks and finishes works in this process."""
 
@@ -32,23 +47,18 @@ class Performer:
         self.store, self.device = store, device
         self._jobs: dict[tuple[str, ...], Job] = {}
 
+    @_full_disk()
     def compute(self, work: Work, chunk: Chunk, progress: Progress) -> Arrays:
-        """Compute one chunk. A full disk raises `StoreError`, since it is not the cell's error."""
+        """Compute one chunk. A full disk raises `StoreError`."""
 
         def report(images: int) -> None:
             activity.touch()
             progress(images)
 
-        try:
-            with torch_threads(1), activity.computing(_only_cell(work)):
-                return self._job(work).run(chunk, report)
-        except OSError as error:
-            if error.errno in FULL:
-                raise StoreError(
-                    f"{error}; finished results are kept: free some space and run the same command again to resume"
-                ) from error
-            raise
+        with torch_threads(1), activity.computing(_only_cell(work)):
+            return self._job(work).run(chunk, report)
 
+    @_full_disk()
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
         """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed."""
         began, failed = monotonic(), {}
