@@ -82,19 +82,17 @@ class Performer:
         return self._jobs[key]
 
     def _collect(self, work: Work, job: Job) -> None:
-        """Pass every stored chunk to the job once; use one in which a cell failed only if there is no complete one."""
-        missing, incomplete = {str(chunk): chunk for chunk in work.chunks}, dict[str, Arrays]()
-        for name, results in self.store.parts(work.id):
-            if name not in missing:
-                continue
-            if job.complete(missing[name], results):
-                job.collect(missing.pop(name), results)
-            else:
-                incomplete[name] = results
-        for name, chunk in missing.items():
-            if name not in incomplete:
-                raise RuntimeError(f"{work.cells[0].title}: the stored results of chunk {name} are gone; run again")
-            job.collect(chunk, incomplete[name])
+        """Pass every stored chunk to the job once; use one in which a cell failed only if there is no complete one.
+
+        The parts are read twice rather than kept: there may be many.
+        """
+        missing = {str(chunk): chunk for chunk in work.chunks}
+        for failed in (False, True):
+            for name, results in self.store.parts(work.id) if missing else ():
+                if name in missing and (failed or job.complete(missing[name], results)):
+                    job.collect(missing.pop(name), results)
+        for name in missing:
+            raise RuntimeError(f"{work.cells[0].title}: the stored results of chunk {name} are gone; run again")
 
     def _write(self, cell: Cell, result: Record | str, seconds: float) -> str | None:
         """Write a record; return the traceback if computing or writing it failed."""
