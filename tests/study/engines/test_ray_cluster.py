@@ -28,6 +28,7 @@ protocols: [clean, {name: evg, variations: [affine], methods: [mh], chains: 64, 
 budget: quick
 """
 PLUGIN = """
+import os
 import time
 import farout
 
@@ -37,7 +38,8 @@ class Slow(farout.Detector):
     name = "slow"
 
     def score(self, images):
-        time.sleep(1)
+        while not os.path.exists("lost"):  # both nodes hold a task when one is lost, on any machine
+            time.sleep(0.1)
         return images.mean((1, 2, 3))
 """
 
@@ -48,6 +50,7 @@ def cluster(tmp_path, monkeypatch):
     token = tmp_path / "token"
     token.write_text(secrets.token_hex(32))
     settings = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
+    settings["RAY_worker_niceness"] = "0"  # on a busy machine, tasks of low priority would never begin
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     from ray.cluster_utils import Cluster  # it reads these settings when it is imported
@@ -70,16 +73,20 @@ def content(out: Path) -> dict[str, bytes]:
 def test_two_nodes_of_which_one_is_lost_give_the_bytes_of_one_process(cluster, tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     (tmp_path / "slow.py").write_text(PLUGIN)
-    assert start(tmp_path, "here", "--workers", "0").wait(500) == 0, (tmp_path / "here.log").read_text()
+    gate = tmp_path / "lost"
+    gate.touch()
+    assert start(tmp_path, "here", "--workers", "0").wait(1500) == 0, (tmp_path / "here.log").read_text()
+    gate.unlink()
     second = cluster.add_node(num_cpus=1)
     run = start(tmp_path, "there", "--engine", "ray", "--address", cluster.address)
     busy = tmp_path / "there" / "running"
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 1500
     while len(list(busy.glob("ray-*.1"))) < 2 and run.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)  # until both nodes compute
     assert run.poll() is None, (tmp_path / "there.log").read_text()
     cluster.remove_node(second, allow_graceful=False)
-    assert run.wait(500) == 0, (tmp_path / "there.log").read_text()
+    gate.touch()
+    assert run.wait(1500) == 0, (tmp_path / "there.log").read_text()
     assert "it is submitted again" in (tmp_path / "there.log").read_text()
     expected = content(tmp_path / "here")
     assert len(expected) > 40
