@@ -55,9 +55,21 @@ def cluster(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     from ray.cluster_utils import Cluster  # it reads these settings when it is imported
 
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes = Cluster()
+    add_node(nodes)
     yield nodes
     nodes.shutdown()
+
+
+def add_node(nodes, tries=5):
+    """Add a node of one CPU. Ray gives a node half a minute to start, which may be too short on a busy machine."""
+    for remaining in reversed(range(tries)):
+        try:
+            return nodes.add_node(num_cpus=1, include_dashboard=False)
+        except Exception:
+            if not remaining:
+                raise
+    return None
 
 
 def start(folder: Path, name: str, *options: str) -> subprocess.Popen:
@@ -77,7 +89,7 @@ def test_two_nodes_of_which_one_is_lost_give_the_bytes_of_one_process(cluster, t
     gate.touch()
     assert start(tmp_path, "here", "--workers", "0").wait(1500) == 0, (tmp_path / "here.log").read_text()
     gate.unlink()
-    second = cluster.add_node(num_cpus=1)
+    second = add_node(cluster)
     run = start(tmp_path, "there", "--engine", "ray", "--address", cluster.address)
     busy = tmp_path / "there" / "running"
     deadline = time.monotonic() + 1500
