@@ -78,6 +78,13 @@ def start(folder: Path, name: str, *options: str) -> subprocess.Popen:
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
+def wait_for(found, run, log: Path, seconds: float = 1500) -> None:
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert run.poll() is None and time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
 def content(out: Path) -> dict[str, bytes]:
     return {f"{p.parent.name}/{p.name}": p.read_bytes() for p in out.glob("cells/*/*") if p.name != "record.json"}
 
@@ -90,16 +97,13 @@ def test_two_nodes_of_which_one_is_lost_give_the_bytes_of_one_process(cluster, t
     assert start(tmp_path, "here", "--workers", "0").wait(1500) == 0, (tmp_path / "here.log").read_text()
     gate.unlink()
     second = add_node(cluster)
-    run = start(tmp_path, "there", "--engine", "ray", "--address", cluster.address)
+    run, log = start(tmp_path, "there", "--engine", "ray", "--address", cluster.address), tmp_path / "there.log"
     busy = tmp_path / "there" / "running"
-    deadline = time.monotonic() + 1500
-    while len(list(busy.glob("ray-*.1"))) < 2 and run.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)  # until both nodes compute
-    assert run.poll() is None, (tmp_path / "there.log").read_text()
+    wait_for(lambda: len(list(busy.glob("ray-*.1"))) == 2, run, log)  # both nodes compute
     cluster.remove_node(second, allow_graceful=False)
+    wait_for(lambda: "it is submitted again" in log.read_text(), run, log)
     gate.touch()
     assert run.wait(1500) == 0, (tmp_path / "there.log").read_text()
-    assert "it is submitted again" in (tmp_path / "there.log").read_text()
     expected = content(tmp_path / "here")
     assert len(expected) > 40
     assert content(tmp_path / "there") == expected
