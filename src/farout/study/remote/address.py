@@ -28,6 +28,9 @@ class Remote:
     """Folder at an address."""
 
     def __init__(self, address: str) -> None:
+        scheme, _, path = address.partition("://")
+        if not path.strip("/"):
+            raise ValueError(f"{address} has no folder; give one for the run, such as {scheme}://BUCKET/RUN")
         self.address = address.rstrip("/")
         if importlib.util.find_spec("fsspec") is None:
             raise ImportError(f'{address} needs the package fsspec: pip install "farout[remote]"')
@@ -138,7 +141,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     import fsspec
 
     scheme = address.partition("://")[0]
-    if scheme not in fsspec.available_protocols():
+    if scheme not in {*fsspec.available_protocols(), *fsspec.registry}:
         raise ValueError(f"{address}: there is no file system {scheme!r}; use a folder, s3://, gs://, az:// or another")
     try:
         files, root = fsspec.core.url_to_fs(address)
@@ -148,6 +151,4 @@ def _file_system(address: str) -> tuple[Any, str]:
         raise ImportError(f"{address} needs a package that is not installed: {advice}") from error
     except Exception as error:
         raise RemoteError(f"cannot open {address} ({type(error).__name__}: {error})") from error
-    if not str(root).strip("/"):
-        raise ValueError(f"{address} has no folder; give one for the run, such as {address.rstrip('/')}/run")
     return files, str(root)

@@ -27,13 +27,14 @@ class Sender:
         self._remote, self._store, self._sent = remote, store, sent
         self._packed: dict[str, set[str]] = {}
         """Records of the packs that have been here, by path."""
+        self._list_packs()
 
     def send(self, *, unfinished: bool) -> None:
         """Send what is new, and remove what has been replaced. unfinished: also of unfinished work."""
         self._store.pack(at_least=1)
         folders = (*FINISHED, UNFINISHED) if unfinished else FINISHED
         here = local_files(self._store.root, folders)
-        self._packed |= {f"{PACKS}/{pack.path.name}": set(pack.entries) for pack in self._store.packs.packs()}
+        self._list_packs()
         for path, stamp in here.items():
             if self._sent.get(path) != stamp:
                 self._send(path, stamp)
@@ -42,6 +43,9 @@ class Sender:
             if self._is_replaced(path):
                 self._remote.remove(path)
                 del self._sent[path]
+
+    def _list_packs(self) -> None:
+        self._packed |= {f"{PACKS}/{pack.path.name}": set(pack.entries) for pack in self._store.packs.packs()}
 
     def _send(self, path: str, stamp: tuple[int, int]) -> None:
         source = self._store.root / path

@@ -21,6 +21,7 @@ from farout.study.store import Store, StoreError
 
 SEND_SECONDS, UNFINISHED_SECONDS = 10.0, 300.0
 """Seconds between two times when finished results, and the states of unfinished work, are sent."""
+TICK = 1.0
 TRIES, PAUSE = 4, 5.0
 """Number of tries to send the last results, and seconds between them."""
 log = logging.getLogger("farout")
@@ -82,7 +83,7 @@ class _Sending(threading.Thread):
 
     def run(self) -> None:
         beaten = sent = unfinished = time.monotonic()
-        while not self._ended.wait(1.0):
+        while not self._ended.wait(TICK):
             now = time.monotonic()
             try:
                 if now - beaten >= BEAT:
