@@ -85,10 +85,13 @@ class Remote:
                 return
             try:
                 self._files.pipe_file(self._path(path), content, mode="create")
-            except (TypeError, NotImplementedError):  # a file system without it
-                if self._files.exists(self._path(path)):
-                    raise FileExistsError(path) from None
-                self._files.pipe_file(self._path(path), content)
+            except Exception as error:  # of many types, if the file exists
+                self._files.invalidate_cache()
+                if isinstance(error, FileExistsError) or self._files.exists(self._path(path)):
+                    raise FileExistsError(path) from error
+                if not isinstance(error, TypeError | NotImplementedError):
+                    raise
+                self._files.pipe_file(self._path(path), content)  # this file system does not know the mode
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
