@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from farout.api.run import run
 from farout.api.view import RunView
 from farout.study.remote import owner
 from farout.study.remote.address import Remote
@@ -58,6 +59,11 @@ def test_a_run_at_an_address_from_the_first_command_to_the_last(study: Path, tmp
     assert (view.status()["state"], view.status()["done"]) == (FINISHED, int(computed))
     with owner.RemoteLock(Remote(ADDRESS)).held():
         assert RunView(ADDRESS).status()["state"] == RUNNING
+
+
+def test_an_address_that_became_a_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give an address as text"):
+        run(tmp_path / "study.yaml", Path("s3://bucket/run"))
 
 
 def test_what_cannot_be_done_is_said_before_the_work(study: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import weakref
 from collections.abc import Mapping
@@ -146,6 +147,8 @@ def run(
 
 def _checked_address(out: str | Path | None, engine: str) -> str | None:
     """Return the address of a run; None if it is a folder. Raise if the address or the engine cannot be used."""
+    if isinstance(out, Path) and re.match(r"[a-z][a-z0-9+.-]+:/", str(out)):
+        raise ValueError(f"{out} is not a folder; give an address as text, out='s3://bucket/run'")
     if not isinstance(out, str) or not is_address(out):
         return None
     if engine_class(engine).remote:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from farout.files import check_path
-from farout.study.packs import ENDING, FOLDER, Pack, Packed, write_pack
+from farout.study.packs import DAMAGED, ENDING, FOLDER, Pack, Packed, write_pack
 from farout.study.records import Damaged
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class PackFolder:
         """Rename damaged packs, so that they are not found again; return what is wrong with them."""
         found = self.damaged()
         for path in self._damaged:
-            path.replace(path.with_suffix(".damaged"))
+            path.replace(path.with_suffix(DAMAGED))
         self._listed = None
         return found
 

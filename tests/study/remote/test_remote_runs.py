@@ -178,7 +178,6 @@ def test_where_machines_differ_the_address_counts(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_killed_run_loses_only_what_was_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"file://{tmp_path}/far/run"
-    monkeypatch.setattr(session, "TICK", 0.01)
     monkeypatch.setattr(session, "SEND_SECONDS", 0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -314,8 +313,8 @@ def test_a_failing_write_during_the_run_is_logged_once_and_mended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     address = FAULTY
-    monkeypatch.setattr(session, "TICK", 0.005)
-    monkeypatch.setattr(session, "SEND_SECONDS", 0.0)
+    monkeypatch.setattr(session, "SEND_SECONDS", 0.005)
+    monkeypatch.setattr(owner, "BEAT", 60.0)
     with caplog.at_level(logging.WARNING, "farout"), running(address) as store:
         FaultyFiles.failing = 5
         fill(store)
@@ -343,6 +342,45 @@ def test_a_damaged_pack_is_found_on_arrival(
     assert bool(store.packs.damaged()) == (damage != "byte")
     move(monkeypatch, tmp_path / "first")  # here the pack is whole
     assert len(values(Store(local_folder(address)))) == 3
+
+
+def test_a_damaged_pack_is_renamed_there_too(address: str) -> None:
+    with running(address) as store:
+        fill(store)
+    remote = Remote(address)
+    (path,) = (path for path in files(address) if path.startswith("packs/"))
+    content = remote.read(path)
+    remote.write(path, content[:-9])
+    shutil.rmtree(store.root)
+    with running(address) as store:
+        assert len(store.packs.set_aside()) == 1
+        put(store, "one")
+    assert remote.read(path.replace(".pack", ".damaged")) == content[:-9]
+    assert path not in files(address)
+    with running(address) as store:
+        assert store.packs.damaged() == []
+        assert values(store) == {"one": 1}
+
+
+def test_a_record_that_was_sent_in_part_is_sent_again(address: str) -> None:
+    with running(address) as store:
+        fill(store)
+    remote = Remote(address)
+    remote.remove("cells/model/record.json")
+    remote.write("cells/model/weights.safetensors", b"of an earlier result")
+    with running(address):
+        pass
+    shutil.rmtree(store.root)
+    assert Store(readable(address)).has("model")
+
+
+def test_the_lock_is_written_while_files_are_fetched_and_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(FAULTY):
+        FaultyFiles.written.clear()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and len(FaultyFiles.written) < 3:
+            time.sleep(0.01)
+        assert len(FaultyFiles.written) >= 3
 
 
 def test_a_damaged_copy_is_fetched_again(address: str) -> None:

@@ -111,7 +111,8 @@ class Remote:
         if not self._local:
             put(target)
             return
-        temporary = f"{target}.part"
+        folder, _, name = target.rpartition("/")
+        temporary = f"{folder}/.{name}.part"
         put(temporary)
         Path(temporary).replace(target)
 

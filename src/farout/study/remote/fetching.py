@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from farout.files import atomic_file, atomic_folder, has_file, make_folder, remove_folder
@@ -21,7 +22,9 @@ from farout.study.store import Store
 LARGEST_RECORD = 1 << 26
 """Largest size of a record.json."""
 ALONE = ("plan.json", "intervals.json")
-SMALL = ("sessions/", "failures/", "running/")
+CHANGING = ("failures/", "running/")
+CONNECTIONS = 8
+"""Number of files that are fetched at a time."""
 
 
 def fetch(remote: Remote, store: Store, *, unfinished: bool) -> dict[str, tuple[int, int]]:
@@ -33,16 +36,31 @@ def fetch(remote: Remote, store: Store, *, unfinished: bool) -> dict[str, tuple[
     packs = _missing_packs(listing, store)
     records = _other_records(listing, remote, store)
     parts = _missing_parts(listing, store) if unfinished else []
-    small = [path for path in listing if path in ALONE or path.startswith(SMALL)]
+    small = [path for path in listing if path in ALONE or path.startswith(CHANGING)]
+    small += [
+        path for path in listing if path.startswith("sessions/") and _stamp(store.root / path)[0] != listing[path]
+    ]
     _check_space([*packs, *parts, *(path for paths in records.values() for path in paths)], listing, store.root)
-    count = len(packs) + len(records) + len(parts) + len(small)
-    for what in track([*packs, *records, *parts, *small], count, f"fetching {remote}", "files"):
+
+    def get(what: str) -> None:
         if what in records:
             _fetch_record(remote, what, records[what], listing, store)
         else:
             _fetch_file(remote, what, listing[what], store.root)
+
+    wanted = [*packs, *records, *parts, *small]
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for _ in track(pool.map(get, wanted), len(wanted), f"fetching {remote}", "files"):
+            pass
     _remove_conflicts(listing, store)
-    return {path: _stamp(store.root / path) for path in listing}
+    other = {path for path in listing if path.startswith("partial/")} - set(parts)
+    other |= {path for path in listing if path.startswith("cells/") and _record_of(path) not in listing}
+    return {path: (-1, -1) if path in other else _stamp(store.root / path) for path in listing}
+
+
+def _record_of(path: str) -> str:
+    """Return the path of the record.json beside a file of a record."""
+    return f"{path.rpartition('/')[0]}/{RECORD}"
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -74,10 +92,12 @@ def _other_records(listing: Mapping[str, int], remote: Remote, store: Store) -> 
     records: dict[str, list[str]] = {}
     for path in listing:
         kind, _, rest = path.partition("/")
-        cell, _, name = rest.partition("/")
-        if kind == "cells" and name and f"cells/{cell}/{RECORD}" in listing:
+        cell = rest.partition("/")[0]
+        if kind == "cells" and _record_of(path) in listing:
             records.setdefault(cell, []).append(path)
-    return {cell: paths for cell, paths in records.items() if not _is_same(cell, listing, remote, store)}
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        same = pool.map(lambda cell: _is_same(cell, listing, remote, store), records)
+        return {cell: paths for (cell, paths), is_same in zip(records.items(), same, strict=True) if not is_same}
 
 
 def _is_same(cell: str, listing: Mapping[str, int], remote: Remote, store: Store) -> bool:

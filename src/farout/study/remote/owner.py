@@ -7,6 +7,7 @@ then each reads the object again after a moment, and only the run that finds its
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -37,9 +38,14 @@ class RemoteLock:
     def held(self) -> Iterator[None]:
         """Hold the lock within the block. Raise `StoreError` if another run holds it."""
         self._acquire()
+        ended = threading.Event()
+        beating = threading.Thread(target=self._keep_beating, args=(ended,), daemon=True)
+        beating.start()
         try:
             yield
         finally:
+            ended.set()
+            beating.join()
             with suppress(RemoteError):
                 if self._is_own():
                     self._remote.remove(LOCK)
@@ -49,6 +55,11 @@ class RemoteLock:
         self.lost = self.lost or not self._is_own()
         if not self.lost:
             self._remote.write(LOCK, self._content())
+
+    def _keep_beating(self, ended: threading.Event) -> None:
+        while not ended.wait(BEAT):
+            with suppress(OSError):  # the next beat may succeed
+                self.beat()
 
     def _acquire(self) -> None:
         for _ in range(_TRIES):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from farout.study.packs import DAMAGED, ENDING
 from farout.study.packs import FOLDER as PACKS
 from farout.study.records import RECORD
 from farout.study.remote.address import Remote, RemoteError
@@ -40,7 +41,7 @@ class Sender:
                 self._send(path, stamp)
         gone = [path for path in self._sent if path not in here and _folder(path) in folders]
         for path in sorted(gone, key=lambda path: not path.endswith(f"/{RECORD}")):
-            if self._is_replaced(path):
+            if self._is_replaced(path) or self._is_set_aside(path):
                 self._remote.remove(path)
                 del self._sent[path]
 
@@ -68,6 +69,14 @@ class Sender:
         if folder == "cells":
             return self._is_known(path.split("/")[1])
         return folder in (UNFINISHED, "failures", "running") and (self._store.root / "plan.json").exists()
+
+    def _is_set_aside(self, path: str) -> bool:
+        """Return True for a damaged pack, which is renamed there as it was here."""
+        damaged = (self._store.root / path).with_suffix(DAMAGED)
+        if _folder(path) != PACKS or not damaged.exists():
+            return False
+        self._remote.upload(damaged, path.removesuffix(ENDING) + DAMAGED)
+        return True
 
     def _is_known(self, cell: str) -> bool:
         """Return True if a record is here, or was removed by the run itself."""

@@ -15,15 +15,14 @@ from farout.data.cache import cache_folder
 from farout.files import holders
 from farout.study.remote.address import Remote, RemoteError, is_address
 from farout.study.remote.fetching import fetch
-from farout.study.remote.owner import BEAT, RemoteLock
+from farout.study.remote.owner import RemoteLock
 from farout.study.remote.sending import Sender
 from farout.study.store import Store, StoreError
 
 SEND_SECONDS, UNFINISHED_SECONDS = 10.0, 300.0
 """Seconds between two times when finished results, and the states of unfinished work, are sent."""
-TICK = 1.0
 TRIES, PAUSE = 4, 5.0
-"""Number of tries to send the last results, and seconds between them."""
+"""Number of tries to fetch results and to send the last ones, and seconds between the latter."""
 log = logging.getLogger("farout")
 
 
@@ -49,8 +48,19 @@ def readable(place: str | Path, *, may_be_empty: bool = False) -> Path:
     if not holders(folder / ".lock"):
         store = Store(folder).open()
         with store.lock():
-            fetch(remote, store, unfinished=False)
+            _fetch_patiently(remote, store)
     return folder
+
+
+def _fetch_patiently(remote: Remote, store: Store) -> None:
+    """Fetch results; try again if the run that writes there has replaced a file meanwhile."""
+    for left in reversed(range(TRIES)):
+        try:
+            fetch(remote, store, unfinished=False)
+            return
+        except RemoteError:
+            if not left:
+                raise
 
 
 @contextmanager
@@ -74,38 +84,28 @@ def kept_at(address: str | None, store: Store) -> Iterator[None]:
 
 
 class _Sending(threading.Thread):
-    """Thread that sends results every few seconds, and keeps the lock."""
+    """Thread that sends results every few seconds, as long as the lock is held."""
 
     def __init__(self, sender: Sender, lock: RemoteLock, remote: Remote, store: Store) -> None:
         super().__init__(daemon=True)
-        self._sender, self._lock_there, self._remote, self._store = sender, lock, remote, store
+        self._sender, self._remote_lock, self._remote, self._store = sender, lock, remote, store
         self._ended, self._warned = threading.Event(), False
 
     def run(self) -> None:
-        beaten = sent = unfinished = time.monotonic()
-        while not self._ended.wait(TICK):
-            now = time.monotonic()
+        unfinished = time.monotonic()
+        while not self._ended.wait(SEND_SECONDS):
+            whole = time.monotonic() - unfinished >= UNFINISHED_SECONDS
             try:
-                if now - beaten >= BEAT:
-                    beaten = now
-                    self._beat()
-                if now - sent >= SEND_SECONDS:
-                    sent = now
-                    whole = now - unfinished >= UNFINISHED_SECONDS
-                    self._send(unfinished=whole)
-                    unfinished = now if whole else unfinished
+                self._send(unfinished=whole)
+                self._warned = False
             except OSError as error:
                 self._warn(f"{error}; results stay in {self._store.root} and are sent as soon as possible")
-
-    def _beat(self) -> None:
-        self._lock_there.beat()
-        if self._lock_there.lost:
-            self._warn(f"another run has taken over {self._remote}: nothing more is sent there")
+            unfinished = time.monotonic() if whole else unfinished
 
     def _send(self, *, unfinished: bool) -> None:
-        if not self._lock_there.lost:
-            self._sender.send(unfinished=unfinished)
-            self._warned = False
+        if self._remote_lock.lost:
+            raise StoreError(f"another run has taken over {self._remote}: nothing more is sent there")
+        self._sender.send(unfinished=unfinished)
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -118,15 +118,11 @@ class _Sending(threading.Thread):
         self.join()
         for left in reversed(range(TRIES)):
             try:
-                self._beat()
-                if self._lock_there.lost:
-                    raise StoreError(f"another run has taken over {self._remote}; {self._kept()}")
-                self._sender.send(unfinished=True)
+                self._remote_lock.beat()
+                self._send(unfinished=True)
                 return
-            except RemoteError as error:
-                if not left:
-                    raise StoreError(f"{error}; {self._kept()}") from error
+            except OSError as error:
+                if self._remote_lock.lost or not left:
+                    kept = f"the results are kept in {self._store.root}, and the same command sends them"
+                    raise StoreError(f"{error}; {kept}") from error
                 time.sleep(PAUSE)
-
-    def _kept(self) -> str:
-        return f"the results are kept in {self._store.root}, and the same command sends them"
