@@ -1,6 +1,7 @@
-"""Files: atomic writes, checksums, locks between processes, and paths without symbolic links."""
+"""Files: atomic writes, checksums, locks between processes, paths without symbolic links, and mapped arrays."""
 
 from farout.files.locks import holders, lock
+from farout.files.mapping import blocks, release
 from farout.files.paths import (
     UnsafePath,
     check_path,
@@ -32,6 +33,7 @@ __all__ = [
     "atomic_file",
     "atomic_files",
     "atomic_folder",
+    "blocks",
     "check_path",
     "files_in",
     "has_file",
@@ -43,6 +45,7 @@ __all__ = [
     "mode_of",
     "open_file",
     "read_json",
+    "release",
     "remove_folder",
     "remove_temporaries",
     "remove_tree",
