@@ -17,6 +17,8 @@ class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
     pseudo_dirs: ClassVar[list[str]] = [""]
     failing: ClassVar[int] = 0
     """Number of writes that fail next."""
+    working: ClassVar[int] = 10**9
+    """Number of writes until the network goes down for good."""
     exclusive: ClassVar[bool] = True
     """True if it can create a file only if there is none."""
     after_write: ClassVar[Callable[[str], None] | None] = None
@@ -28,7 +30,8 @@ class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
 
     def _fail(self, path: str) -> None:
         cls = type(self)
-        if cls.failing > 0:
+        cls.working -= 1
+        if cls.failing > 0 or cls.working < 0:
             cls.failing -= 1
             raise ConnectionError("the network is down")
         cls.written.append(path)
@@ -37,6 +40,11 @@ class FaultyFiles(MemoryFileSystem):  # type: ignore[misc]
         """Write a file, or fail."""
         self._fail(rpath)
         super().put_file(lpath, rpath, **kwargs)
+
+    def rm_file(self, path: str) -> None:
+        """Remove a file, or fail."""
+        self._fail(path)
+        super().rm_file(path)
 
     def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
         """Write a file, or fail."""
@@ -52,5 +60,5 @@ def reset() -> None:
     """Remove all files and faults."""
     fsspec.register_implementation("faulty", FaultyFiles, clobber=True)
     FaultyFiles.store.clear()
-    FaultyFiles.failing, FaultyFiles.exclusive, FaultyFiles.after_write = 0, True, None
+    FaultyFiles.working, FaultyFiles.failing, FaultyFiles.exclusive, FaultyFiles.after_write = 10**9, 0, True, None
     FaultyFiles.written.clear()

@@ -99,7 +99,7 @@ class PackFolder:
                 continue
             except Damaged as error:
                 damaged[path] = f"{error}: the results in it are missing"
-        for path in [path for path in _opened if path.parent == self.path and not path.exists()]:
+        for path in [path for path in list(_opened) if path.parent == self.path and not path.exists()]:
             _opened.pop(path, None)
         self._packs, self._damaged = packs, damaged
         self._places = {cell: pack for pack in reversed(packs) for cell in pack.entries}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -11,7 +12,6 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import fsspec
@@ -25,8 +25,10 @@ from farout.study.packs import Pack
 from farout.study.records import write_verified_json
 from farout.study.remote import owner, session
 from farout.study.remote.address import Remote, RemoteError
+from farout.study.remote.fetching import fetch
 from farout.study.remote.layout import is_kept
 from farout.study.remote.owner import RemoteLock, is_active
+from farout.study.remote.sending import Sender
 from farout.study.remote.session import kept_at, local_folder, readable
 from farout.study.store import Store, StoreError, array_file, score_table
 from helpers import faulty_files
@@ -61,7 +63,7 @@ def put(store: Store, cell: str, value: float = 1.0) -> None:
     store.write(cell, {"value": value}, {"scores.parquet": score_table({"score": np.full(4, value)})})
 
 
-@contextmanager
+@contextlib.contextmanager
 def running(address: str) -> Iterator[Store]:
     """A run at an address."""
     store = Store(local_folder(address)).open()
@@ -290,6 +292,41 @@ def test_writes_that_fail_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
         fill(store)
         FaultyFiles.failing = session.TRIES - 1
     assert len(files(address)) == 6
+
+
+def test_a_transfer_that_ends_anywhere_leaves_whole_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two small packs become one, a result is removed, another with weights is new: every write may be the last."""
+    monkeypatch.setattr(packing, "RECORDS", 4)
+    seen = set()
+    for writes in range(100):
+        faulty_files.reset()
+        remote, store = Remote(FAULTY), Store(tmp_path / f"run{writes}").open()
+        with store.lock():
+            sender = Sender(remote, store, {})
+            for number, cell in enumerate(CELLS):
+                put(store, cell, number)
+                sender.send(unfinished=False)
+            put(store, "four")
+            store.write("model", {}, {"weights.safetensors": array_file({"w": np.eye(2)})})
+            store.remove_results(["one"])
+            FaultyFiles.working = writes
+            with contextlib.suppress(RemoteError):
+                sender.send(unfinished=False)
+            complete, FaultyFiles.working = FaultyFiles.working >= 0, 10**9
+        other = Store(tmp_path / f"other{writes}").open()
+        with other.lock():
+            fetch(remote, other, unfinished=True)
+        found = [cell for cell in (*CELLS, "four", "model") if other.has(cell)]
+        assert {"two", "three"} <= set(found)
+        assert values(other) == {cell: number for number, cell in enumerate(CELLS) if cell in found}
+        assert [other.damaged(cell) for cell in found] == [None] * len(found)
+        assert other.packs.damaged() == []
+        assert not complete or found == ["two", "three", "four", "model"]
+        seen.add(tuple(found))
+        if complete:
+            break
+    assert writes > 5
+    assert len(seen) >= 3
 
 
 def test_writes_that_fail_for_good_keep_the_results_here() -> None:

@@ -19,9 +19,8 @@ LOCK = "lock.json"
 _NAME = r"\w[\w.=-]*"
 _KEPT = re.compile(
     rf"(plan\.json|intervals\.json|report\.html|(?:failures|sessions)/{_NAME}|tables/[^/\\]+|running/{PROGRESS}"
-    rf"|packs/{PACK_NAME}|(?:cells|partial)/{_NAME}/{_NAME})"
+    rf"|packs/{PACK_NAME}|cells/{_NAME}/{_NAME}|partial/{_NAME}/{_NAME}\.safetensors)"
 )
-RESULTS = ("packs", "cells")
 
 
 def is_kept(path: str) -> bool:
