@@ -10,6 +10,9 @@ import pytest
 
 from farout.files import read_json, write_json
 from farout.leaderboard import check
+from farout.study.pack_folder import PackFolder
+from farout.study.packing import Packing
+from farout.study.packs import Pack
 from farout.study.records import read_verified_json, write_verified_json
 from helpers.submissions import (
     cell_of,
@@ -40,6 +43,22 @@ def test_an_untouched_submission_passes(submission: Path) -> None:
     assert set(checked.sets.values()) == {"rendered here: the same images"}
     assert "not forgery" in str(checked)
     assert before == {path: path.read_bytes() for path in submission.rglob("*") if path.is_file()}
+
+
+def test_a_packed_submission(mine: Path) -> None:
+    """Results of large submissions lie in packs: they pass, and a changed score or index is found."""
+    Packing(mine, PackFolder(mine)).pack(at_least=1)
+    assert list((mine / "cells").iterdir()) == []
+    assert check(reseal(mine)).errors == []
+    (path,) = (mine / "packs").iterdir()
+    whole, cell = path.read_bytes(), cell_of(mine, "clean", "msp")
+    offset, size = Pack(path, mine).entries[cell].files["scores.parquet"]
+    for place, words in ((offset + size // 2, (cell, "scores.parquet")), (len(whole) - 40, (path.name, "index"))):
+        content = bytearray(whole)
+        content[place] ^= 1
+        path.write_bytes(content)
+        found(mine, path.name, "has changed")
+        found(reseal(mine), "is damaged", *words)
 
 
 def test_resealing_alone_changes_nothing(mine: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from farout.study.store import Store
+
 STUDY = """
 inliers:
   train: {name: toy, split: train, limit: 300}
@@ -36,10 +38,11 @@ class Slow(farout.Detector):
 
 COMMAND = """
 import signal
-import farout.cli, farout.study.engines.scheduler
+import farout.cli, farout.study.engines.scheduler, farout.study.packing
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
 farout.study.engines.scheduler.FLUSH_SECONDS = 0.1
+farout.study.packing.RECORDS = 6
 farout.cli.main()
 """
 
@@ -62,7 +65,12 @@ def start(folder: Path, out: Path) -> subprocess.Popen:
 
 def steps(out: Path) -> int:
     """How far a run has come: results and kept parts."""
-    return sum(1 for _ in out.glob("cells/*/record.json")) + sum(1 for _ in out.glob("partial/*/*.safetensors"))
+    return len(cells(out)) + sum(1 for _ in out.glob("partial/*/*.safetensors"))
+
+
+def cells(out: Path) -> set[str]:
+    """The results of a run, in folders and packs."""
+    return {path.parent.name for path in out.glob("cells/*/record.json")} | Store(out).packs.cells()
 
 
 def kill_at_some_moment(process: subprocess.Popen, out: Path, moments: random.Random) -> bool:
@@ -77,7 +85,8 @@ def kill_at_some_moment(process: subprocess.Popen, out: Path, moments: random.Ra
 
 def content(out: Path) -> dict[str, bytes]:
     """Everything that was computed: scores, fitted detectors, weights; not the records, which carry times."""
-    return {f"{p.parent.name}/{p.name}": p.read_bytes() for p in out.glob("cells/*/*") if p.name != "record.json"}
+    store = Store(out)
+    return {f"{cell}/{name}": store.read(cell, name) for cell in cells(out) for name in store.facts(cell)["files"]}
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
@@ -87,6 +96,7 @@ def test_killed_and_continued_gives_the_same_bytes(tmp_path, kills):
     (tmp_path / "slow.py").write_text(PLUGIN)
     assert start(tmp_path, tmp_path / "whole").wait(300) == 0, (tmp_path / "log").read_text()
     expected = content(tmp_path / "whole")
+    assert list((tmp_path / "whole" / "packs").iterdir()), "results are packed while they are computed"
     assert len(expected) == 1 + 6 + 2 * 7 * 3 + 1  # weights, fitted detectors, scores and examples, classes
     moments, killed, runs, stages = random.Random(0), 0, [tmp_path / "run0"], set()
     while killed < kills:
