@@ -52,7 +52,7 @@ def _index(path: Path) -> Arrays:
     with path.open("rb") as file:
         _check_kind(file, path)
         for name, offset, size in _members(file, path):
-            if found := _KEY.fullmatch(name):
+            if (found := _KEY.fullmatch(name)) and not name.rpartition("/")[2].startswith("."):
                 key, extension = found.groups()
                 known = samples.get(key, _Sample())
                 samples[key] = _add(known, name, extension.lower(), offset, size, file, path)
