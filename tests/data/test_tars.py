@@ -71,7 +71,7 @@ def test_the_fingerprint_is_of_names_labels_and_images(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # theirs
 def test_as_the_webdataset_package_reads_it(tmp_path: Path) -> None:
-    """A sample with another member, JSON labels, folders, upper case and long names; written and read by the package."""
+    """Samples with other members, JSON labels, folders, upper case and long names; written and read by the package."""
     wds = pytest.importorskip("webdataset")
     path, metadata = tmp_path / "a.tar", [{"label": 3, "width": 5}, 1, {"cls": 2}, {"target": 0}]
     keys = ["deep/folder/0001", "0002", "x" * 150, "a b ü"]
@@ -83,7 +83,7 @@ def test_as_the_webdataset_package_reads_it(tmp_path: Path) -> None:
     ours = farout.load(path)
     assert len(theirs) == len(ours) == 4
     np.testing.assert_array_equal(pixels(ours, range(4)), np.stack([sample["png"] for sample in theirs]))
-    labels = [known if isinstance(known := sample["json"], int) else list(known.values())[0] for sample in theirs]
+    labels = [known if isinstance(known := sample["json"], int) else next(iter(known.values())) for sample in theirs]
     assert ours.labels is not None
     assert ours.labels.tolist() == labels == [3, 1, 2, 0]
 
