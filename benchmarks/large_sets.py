@@ -60,9 +60,8 @@ def score(path: str) -> None:
     assert all(len(scores) == len(images) and np.isfinite(scores).all() for scores in found.values())
     peak = int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 2**20  # type: ignore[index]
     rates = "".join(f"{len(images) / seconds[what]:>12,.0f}" for what in ("bare", "score", "fit", "survey"))
-    print(
-        f"{len(images):>10,}{rates}{seconds['survey']:>10.1f} s{peak:>10.2f} GiB{'' if peak < LIMIT_GIB else '  TOO MUCH'}"
-    )
+    said = "" if peak < LIMIT_GIB else f"  more than {LIMIT_GIB} GiB"
+    print(f"{len(images):>10,}{rates}{seconds['survey']:>10.1f} s{peak:>10.2f} GiB{said}")
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from farout.data import npz, parquet, tar_index
 from helpers.command_line import refused
 from helpers.originals import png
 from helpers.shards import cells, samples, write_table, write_tar
+from helpers.written_runs import lenet_weights
 
 IMAGES = [png(value) for value in (1, 2, 3, 4)]
 Make = Callable[[Path], Any]
@@ -212,6 +213,17 @@ def test_odd_shards(tmp_path: Path, case: str) -> None:
         "corrupt", folder / name, "--out", tmp_path / "out", "--shift", "contrast", "--workers", "0"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_braces_in_a_list_on_one_line(tmp_path: Path) -> None:
+    lenet_weights(tmp_path)
+    study = (
+        "inliers: {test: toy}\noutliers: %s\ndetectors: [msp]\nnetworks: [{name: lenet, weights: lenet.safetensors}]\n"
+    )
+    (tmp_path / "study.yaml").write_text(study % "[photos-{0..3}.tar]")
+    assert 'needs quotes: ["photos-{0000..0009}.tar"]' in refused("plan", tmp_path / "study.yaml")
+    (tmp_path / "study.yaml").write_text(study % '["photos-{0..3}.tar"]')
+    assert "photos-{0..3}.tar names 4 files that are not there" in refused("plan", tmp_path / "study.yaml")
 
 
 def test_limits_of_single_images_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

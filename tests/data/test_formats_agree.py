@@ -11,6 +11,8 @@ import torch
 
 import farout
 from farout.networks import create
+from farout.study.spec import StudySpec
+from farout.study.study import inliers_from, outliers_from
 from helpers.command_line import farout as command
 from helpers.originals import png, random_pixels, write
 from helpers.shards import cells, samples, write_table, write_tar
@@ -52,6 +54,23 @@ def test_the_same_scores(formats: dict[str, str]) -> None:
         assert images.labels.tolist() == LABELS.tolist()
 
 
+def test_formats_are_listed() -> None:
+    said = " ".join(command("list", "datasets").out.split())
+    assert "cifar10" in said
+    assert (
+        "shards (.tar in WebDataset's layout, .parquet with a column of images; a folder of them or a pattern" in said
+    )
+
+
+def test_a_pattern_has_a_short_label(formats: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(
+        f'inliers: {{test: {formats["folder"]}}}\noutliers: ["{formats["tars/photos-{000..003}.tar"]}"]\n'
+        "networks: [{name: lenet, weights: lenet.pt}]\ndetectors: [msp]\nprotocols: [clean]\n"
+    )
+    spec = StudySpec.read(tmp_path / "study.yaml")
+    assert list(outliers_from(spec.outliers, inliers_from(spec.inliers, "full"), "full")) == ["photos"]
+
+
 def test_in_a_study(formats: dict[str, str], tmp_path: Path) -> None:
     """Outliers are given as a pattern, a folder of shards, a table and an array; inliers as shards, by split."""
     network = create("lenet", 3, 32)
@@ -68,6 +87,8 @@ def test_in_a_study(formats: dict[str, str], tmp_path: Path) -> None:
     )
     ended = command("run", tmp_path / "study.yaml", "--out", tmp_path / "run", "--workers", "0")
     assert ended.code == 0, ended.err
-    table = pd.read_csv(next((tmp_path / "run").rglob("tables/clean*.csv")))
-    assert table["auroc"].nunique() == 1
-    assert len(table) >= len(formats) - 1
+    stored = [pd.read_parquet(path) for path in (tmp_path / "run" / "cells").rglob("scores.parquet")]
+    found = [table for table in stored if len(table) == len(PIXELS)]
+    assert len(found) == 4  # arrays of bytes, of floats, tars and tables: sets of the same fingerprint are scored once
+    for table in found[1:]:
+        pd.testing.assert_frame_equal(table, found[0])
