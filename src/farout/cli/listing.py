@@ -58,6 +58,10 @@ def list_(
         line = (registry[known].__doc__ or "").strip().split("\n")[0]
         table.add_row(f"[bold]{escape(known)}[/bold]", escape(line), escape(others))
     Console().print(table)
+    if family is Family.datasets:
+        from farout.data.paths import FORMATS
+
+        Console().print(escape(f"\nInstead of a name, a path: {FORMATS}."), soft_wrap=False, highlight=False)
 
 
 def _table() -> Table:
@@ -101,7 +105,10 @@ def check(
         typer.Argument(help="Name of a registered detector, or file.py:Name for your own class, object or function."),
     ],
     data: Annotated[
-        str | None, typer.Option(help="Inliers for the checks: a name, an .npz file or a folder.", show_default="toy")
+        str | None,
+        typer.Option(
+            help="Inliers for the checks: a name, or the path of a file, a folder or shards.", show_default="toy"
+        ),
     ] = None,
     plugin: Plugins = None,
 ) -> None:

@@ -53,7 +53,7 @@ class EncodedSet(ImageSet):
         self.crop = None if crop is None else check_at_least(crop, 1, f"{name}: crop")
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
-        self.attributes = attributes
+        self.attributes = dict(attributes)
         self._index = np.arange(len(entries))
 
     def __len__(self) -> int:

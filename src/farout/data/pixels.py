@@ -111,7 +111,9 @@ def _normalize(image: Image.Image, channels: int) -> Image.Image:
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise ValueError(f"has {width} × {height} pixels, at most {MOST_PIXELS:,} are allowed; save it smaller")
-    image = ImageOps.exif_transpose(image)
+    image.load()
+    if image.getexif().get(_ORIENTATION, 1) != 1:  # else it would be copied
+        image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         image = _from_16_bit(image)
     if image.mode == "F":
@@ -119,7 +121,7 @@ def _normalize(image: Image.Image, channels: int) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert(_MODES[channels])
+    return image if image.mode == _MODES[channels] else image.convert(_MODES[channels])
 
 
 def _from_16_bit(image: Image.Image) -> Image.Image:
