@@ -53,6 +53,8 @@ class ArraySet(ImageSet):
         classes: tuple[str, ...] = (),
         attributes: Mapping[str, ArrayLike | None] = MappingProxyType({}),
     ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name must be a text that is not empty, got {name!r}")
         self.name = name
         self._images = _as_nchw(images.numpy(force=True) if isinstance(images, Tensor) else np.asarray(images), name)
         self.shape = self._images.shape[1:]

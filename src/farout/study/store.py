@@ -122,11 +122,17 @@ class Store:
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
         """Write a record at once: `facts`, and the files that the functions write."""
+        with self._writing(), atomic_folder(self.path(cell), self.root) as folder:
+            for name, write_file in files.items():
+                write_file(folder / name)
+            write_record(folder, facts, files)
+        self.forget_failure(cell)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn errors of the disk into one that says what is kept and what to do."""
         try:
-            with atomic_folder(self.path(cell), self.root) as folder:
-                for name, write_file in files.items():
-                    write_file(folder / name)
-                write_record(folder, facts, files)
+            yield
         except UnsafePath:
             raise
         except OSError as error:
@@ -134,7 +140,6 @@ class Store:
                 f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run "
                 "the same command again to resume"
             ) from error
-        self.forget_failure(cell)
 
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
@@ -198,7 +203,8 @@ class Store:
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Write the results of chunks of unfinished work as one part."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        write_sealed(self.scratch(work), "part", array_file(flat))
+        with self._writing():
+            write_sealed(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""
@@ -219,7 +225,8 @@ class Store:
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
         """Write the intermediate state of a chunk of unfinished work; it replaces the one stored under that name."""
-        new = write_sealed(self.scratch(work), name, array_file(arrays))
+        with self._writing():
+            new = write_sealed(self.scratch(work), name, array_file(arrays))
         for path in find_sealed(self._partial(work), name, self.root):
             if path != new:
                 path.unlink(missing_ok=True)
@@ -246,7 +253,8 @@ class Store:
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; the next run tries it again."""
-        write_verified_json(self._failure(cell), facts, self.root)
+        with self._writing():
+            write_verified_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
         """Return the record of a cell's last failure; None if there is none, or it is damaged."""

@@ -165,7 +165,7 @@ def _read_crash_notes(store: Store) -> set[str]:
     titles = dict.fromkeys(
         note.title if note.suspect in note.title else f"{note.title} ({note.suspect})"
         for note in notes
-        if note and note.cell
+        if note and note.title
     )
     if titles:
         logging.getLogger("farout").warning(
