@@ -9,12 +9,13 @@ from typing import Any
 LEAST_COUNTS = {
     "blocks": 1, "buffer": 1, "clusters": 1, "count": 1, "depth": 1, "draws": 1, "factor": 1, "latent": 1, "layers": 1,
     "levels": 1, "mixtures": 1, "patch": 1, "pool": 1, "random_features": 1, "ratio": 1, "reduced": 1, "style": 1, "views": 1,
-    "width": 1, "dim": 0, "shared": 0, "data_steps": 0, "known": 0, "latent_steps": 0, "steps": 0, "updates": 0,
+    "width": 1, "dim": 0, "shared": 0, "data_steps": 0, "known": 0, "latent_steps": 0, "steps": 0,
+    "updates": 0,
 }  # fmt: skip
 """Smallest values of settings of models that are whole numbers, by name."""
 LEAST_NUMBERS = {
-    "bound": 0, "dropout": 0, "epsilon": 0, "mean_field_factor": 0, "mined": 0, "mutation": 0, "penalty": 0, "quantile": 0,
-    "step_size": 0, "weight": 0,
+    "bound": 0, "dropout": 0, "epsilon": 0, "mean_field_factor": 0, "mined": 0, "mutation": 0, "penalty": 0,
+    "quantile": 0, "step_size": 0, "weight": 0,
 }  # fmt: skip
 """Smallest values of settings of models that are real numbers, by name."""
 

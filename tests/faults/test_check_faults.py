@@ -92,7 +92,8 @@ def test_a_verdict_in_words_and_figures(tmp_path: Path) -> None:
     good = Verdict("one changed byte", 3, Counter({"plan.json": 1, "record.json": 2}))
     bad = Verdict("full disk", 2, Counter({"start": 2}), ["a is lost", "a is lost"], "a tmpfs")
     assert list(sentences(good)) == [
-        "one changed byte, 3 times: all results are there, equal to those of the run that was left alone, byte for byte",
+        "one changed byte, 3 times: all results are there, equal to those of the run that was left alone, "
+        "byte for byte",
         "  plan.json 1, record.json 2",
     ]
     assert list(sentences(bad)) == ["full disk (a tmpfs), 2 times: 2 problems", "  start 2", "  a is lost"]

@@ -92,8 +92,7 @@ def _check_faults(detector: str, kills: int, seed: int, plugins: list[Path] | No
     _subject(detector)
     problems = 0
     with stoppable(), TemporaryDirectory(prefix="farout-faults-") as folder, shown(quiet):
-        with users_code():
-            bench = toy_study(detector, Path(folder), tuple(plugins or ()))
+        bench = toy_study(detector, Path(folder), tuple(plugins or ()))
         for verdict in run_series(bench, counts(kills), seed):
             problems += len(verdict.problems)
             typer.echo("\n".join(sentences(verdict)))

@@ -6,7 +6,6 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from glob import glob
 from pathlib import Path
 
 from farout.faults import watch
@@ -14,7 +13,7 @@ from farout.faults.bench import Bench, Running, finish_and_compare, last_words
 from farout.faults.fault import Verdict
 
 BACK = "-2d"
-LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1"
+LIBRARIES = "usr/lib/*/faketime/libfaketimeMT.so.1", "usr/local/lib/faketime/libfaketimeMT.so.1"
 PATCH = """\
 import datetime, time
 from pathlib import Path
@@ -40,7 +39,7 @@ datetime.datetime = Shifted
 
 def clock_set_back(bench: Bench, count: int, rng: random.Random, done: Callable[[int], None]) -> Verdict:
     """Set the clock back by two days at a random moment of a run, kill the run, and continue it in the past."""
-    library = next((path for pattern in LIBRARIES for path in glob(pattern)), None)
+    library = next((str(path) for pattern in LIBRARIES for path in Path("/").glob(pattern)), None)
     verdict = Verdict("clock set back by two days", means="libfaketime" if library else "Python's clock replaced")
     for number in range(count):
         out, file = bench.folder / f"clock-{number}", bench.folder / f"clock-{number}.txt"

@@ -15,7 +15,7 @@ from farout.api.run import Result, run
 from farout.faults.bench import Bench
 from farout.faults.fault import Verdict
 from farout.files import files_in
-from farout.progress import silent
+from farout.progress import listening, silent
 from farout.study.engines.run import Outcome
 from farout.study.interval_cache import IntervalCache
 from farout.study.records import RECORD
@@ -76,7 +76,7 @@ def _damaged(
 def _finished(bench: Bench, out: Path) -> Path:
     """Return the folder of a copy of the reference, with the intervals that a report keeps."""
     shutil.copytree(bench.reference, out)
-    with _warnings():
+    with _warnings(), listening(silent):
         assert Result(out, Outcome()).document
     return out
 

@@ -126,7 +126,7 @@ class _Killer:
 
 
 def records(out: Path) -> dict[str, int]:
-    """Return the finished results of a run with the inodes of their records, which are new if they are written again."""
+    """Return the finished results of a run with the inodes of their records: new ones if they are written again."""
     found = {}
     for path in (out / "cells").glob(f"[!.]*/{RECORD}"):
         with suppress(FileNotFoundError):

@@ -23,7 +23,9 @@ def write_figures(folder: Path, verdicts: Iterable[Verdict], **facts: Any) -> No
     new = [{**as_json(one), "date": datetime.now(UTC).date().isoformat()} for one in verdicts]
     kept = [one for one in found if one["fault"] not in {other["fault"] for other in new}]
     everything = [*kept, *new]
-    write_json(path, {"machine": {key: about[key] for key in ("cores", "system", "python")}, **facts, "faults": everything})
+    write_json(
+        path, {"machine": {key: about[key] for key in ("cores", "system", "python")}, **facts, "faults": everything}
+    )
     write_text(folder / TABLE, "\n".join(markdown(everything)) + "\n")
 
 

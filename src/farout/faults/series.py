@@ -61,7 +61,8 @@ def sentences(verdict: Verdict) -> Iterator[str]:
     what = ", ".join(f"{hit} {number}" for hit, number in sorted(verdict.hit.items()))
     how = f" ({verdict.means})" if verdict.means else ""
     good = "all results are there, equal to those of the run that was left alone, byte for byte"
-    yield f"{verdict.fault}{how}, {verdict.count} times: {f'{len(verdict.problems)} problems' if verdict.problems else good}"
+    outcome = f"{len(verdict.problems)} problems" if verdict.problems else good
+    yield f"{verdict.fault}{how}, {verdict.count} times: {outcome}"
     if what:
         yield f"  {what}"
     yield from (f"  {problem}" for problem in dict.fromkeys(verdict.problems))

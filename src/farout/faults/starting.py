@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,8 +38,8 @@ def start_fresh(command: Sequence[str], log: Path, folder: Path, environment: Ma
     """Start a new program; its output goes to a file."""
     with log.open("wb") as file:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env={**os.environ, **ONE_THREAD, **environment},
-            cwd=folder, start_new_session=True,
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=folder, start_new_session=True,
+            env={**os.environ, **ONE_THREAD, **environment},
         )  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def start_warm(arguments: Sequence[str], log: Path, folder: Path) -> Started:
         return start_fresh([sys.executable, "-m", "farout", *arguments], log, folder, {})
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
+    log.touch()  # the process may be killed before it writes anything
     return _Forked(context, list(arguments), str(log), str(folder))
 
 
@@ -88,8 +90,6 @@ class _Forked:
 
 def _run(arguments: list[str], log: str, folder: str) -> None:
     """Run the command line in this process."""
-    from farout import cli
-
     with suppress(OSError):
         os.setsid()
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -97,4 +97,4 @@ def _run(arguments: list[str], log: str, folder: str) -> None:
         os.dup2(handle, output)
     os.chdir(folder)
     sys.argv = ["farout", *arguments]
-    cli.main()
+    runpy.run_module("farout", run_name="__main__")

@@ -50,7 +50,14 @@ def toy_study(detector: str, folder: Path, plugins: tuple[Path, ...] = (), worke
         "detectors": [{**entry, "label": LABEL}, *([] if detector == "msp" else ["msp"])],
         "protocols": [
             "clean",
-            {"name": "evg", "variations": ["affine"], "chains": 32, "steps": 15, "control": False, "detectors": [LABEL]},
+            {
+                "name": "evg",
+                "variations": ["affine"],
+                "chains": 32,
+                "steps": 15,
+                "control": False,
+                "detectors": [LABEL],
+            },
         ],
     }
     if isinstance(made, TrainedDetector) and made.outliers == "required":
@@ -88,7 +95,7 @@ def _made(subject: Any) -> Detector | PostHoc:
     """Return a new, unfitted detector. Raise TypeError if it is none."""
     if isinstance(subject, FUNCTIONS):
         subject = Function(subject)
-    made = subject() if inspect.isclass(subject) else copy.deepcopy(subject)
+    made = subject() if inspect.isclass(subject) else subject
     if not isinstance(made, Detector | PostHoc):
         raise TypeError(f"expected a farout.Detector or a farout.PostHoc, got {type(made).__name__}")
-    return made
+    return copy.deepcopy(made)

@@ -56,7 +56,7 @@ class Network(nn.Module):
                 f"expected a torch.nn.Module, got {got}; farout.networks.create(name, …) builds networks by name"
             )
         if isinstance(blocks, str) or not isinstance(blocks, Sequence | None):
-            raise TypeError(f"blocks must list names of submodules, [\"layer1\", \"layer2\"], got {blocks!r}")
+            raise TypeError(f'blocks must list names of submodules, ["layer1", "layer2"], got {blocks!r}')
         if side is not None and (isinstance(side, bool) or not isinstance(side, int) or side < 1):
             raise ValueError(f"side must be a whole number of pixels of at least 1, or None, got {side!r}")
         if isinstance(module, Network):

@@ -54,6 +54,8 @@ class Settings(Component):
         for name, value in self.presets[self.preset].items():
             if getattr(self, name) is BY_PRESET:
                 setattr(self, name, value)
+        if not isinstance(self.training, Mapping):
+            raise TypeError(f"training must map settings to values, such as {{epochs: 3}}, got {self.training!r}")
         check_sizes(self.name, self.params)
         self.changed_recipe()  # raise now if a setting is unknown
 
