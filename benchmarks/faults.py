@@ -43,13 +43,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/faults"), help="folder of the figures")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random moments, files and bytes")
     parser.add_argument("--only", nargs="*", default=list(COUNTS), choices=list(COUNTS), help="some of the faults")
-    parser.add_argument("--kills", type=int, default=COUNTS["kills"], help="number of kills")
+    parser.add_argument("--times", type=int, help="how often each fault is caused, instead of the usual numbers")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="farout-faults-") as folder, shown():
         study = Path(folder) / "study.yaml"
         study.write_text(STUDY)
-        times = {name: (COUNTS | {"kills": options.kills})[name] for name in options.only}
+        times = {name: options.times or COUNTS[name] for name in options.only}
         for verdict in run_series(Bench(Path(folder), study), times, options.seed, EVERY):
             write_figures(options.out, [verdict], seed=options.seed)
             print("\n".join(sentences(verdict)), flush=True)

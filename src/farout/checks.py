@@ -8,8 +8,8 @@ from typing import Any
 
 LEAST_COUNTS = {
     "blocks": 1, "buffer": 1, "clusters": 1, "count": 1, "depth": 1, "draws": 1, "factor": 1, "latent": 1, "layers": 1,
-    "levels": 1, "mixtures": 1, "patch": 1, "pool": 1, "random_features": 1, "ratio": 1, "reduced": 1, "style": 1, "views": 1,
-    "width": 1, "dim": 0, "shared": 0, "data_steps": 0, "known": 0, "latent_steps": 0, "steps": 0,
+    "levels": 1, "mixtures": 1, "patch": 1, "pool": 1, "random_features": 1, "ratio": 1, "reduced": 1, "style": 1,
+    "views": 1, "width": 1, "dim": 0, "shared": 0, "data_steps": 0, "known": 0, "latent_steps": 0, "steps": 0,
     "updates": 0,
 }  # fmt: skip
 """Smallest values of settings of models that are whole numbers, by name."""

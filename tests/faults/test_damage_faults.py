@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -61,6 +62,17 @@ def test_one_byte_is_changed_or_the_end_is_cut_off(tmp_path: Path, rng: random.R
         assert sum(a != b for a, b in zip(path.read_bytes(), range(50), strict=True)) == 1
         truncate(path, rng)
         assert len(path.read_bytes()) < 50
+
+
+def test_a_space_of_a_json_file_becomes_no_other_space(tmp_path: Path, rng: random.Random) -> None:
+    path = tmp_path / "file.json"
+    for _ in range(300):
+        path.write_text("[1,        2]")
+        flip(path, rng)
+        try:
+            assert json.loads(path.read_bytes()) != [1, 2]
+        except ValueError:
+            continue
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from farout.api.run import Result, run
@@ -40,10 +41,20 @@ def truncated_files(bench: Bench, count: int, rng: random.Random, done: Callable
 
 
 def flip(path: Path, rng: random.Random) -> None:
-    """Change one byte and neither size nor name."""
-    content = bytearray(path.read_bytes())
-    content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+    """Change one byte and neither size nor name; of JSON, not one space to another."""
+    before = path.read_bytes()
+    while True:
+        content = bytearray(before)
+        content[rng.randrange(len(content))] ^= rng.randrange(1, 256)
+        if path.suffix != ".json" or not _same_json(before, bytes(content)):
+            break
     path.write_bytes(bytes(content))
+
+
+def _same_json(one: bytes, other: bytes) -> bool:
+    with suppress(ValueError):
+        return bool(json.loads(one) == json.loads(other))
+    return False
 
 
 def truncate(path: Path, rng: random.Random) -> None:
@@ -97,8 +108,12 @@ def _count(out: Path, pattern: str) -> int:
 
 
 def _select(out: Path, verdict: Verdict, rng: random.Random, count: int) -> list[Path]:
-    """Return files to damage, those of the kinds that were hit least first, and at most one of each result."""
-    free = [path for path in files_in(out) if path.stat().st_size]
+    """Return files to damage, those of the kinds that were hit least first, and at most one of each result.
+
+    Of an interrupted run, these are intermediate states: those computed from a damaged result are discarded unread.
+    """
+    below = out / "partial" if any((out / "partial").iterdir()) else out
+    free = [path for path in files_in(below) if path.stat().st_size and not path.name.startswith(".")]
     rng.shuffle(free)
     hit, selected = verdict.hit.copy(), list[Path]()
     while free and len(selected) < count:

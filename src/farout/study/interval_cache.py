@@ -3,8 +3,9 @@
 An entry is found by a hash of all that it depends on: the scores themselves, the metric with its options, and the
 parameters of the bootstrap. If a score changes, the old entry is not found. The estimate is always computed from the
 scores; only the bounds are kept. A damaged file is named in a warning and counts as absent; bounds that do not enclose
-the estimate are computed again. Within these limits the file can be forged, as anything in a folder that its owner sends: a report shows
-the bounds that it holds, so whoever checks a stranger's run must remove it first, or compute intervals without it.
+the estimate are computed again. Within these limits the file can be forged, as anything in a folder that its owner
+sends: a report shows the bounds that it holds, so whoever checks a stranger's run must remove it first, or compute
+intervals without it.
 """
 
 from __future__ import annotations

@@ -238,6 +238,10 @@ class Store:
         )
         return None if newest is None else _load_arrays(newest)
 
+    def works(self) -> list[str]:
+        """Return the ids of the works with parts or intermediate states."""
+        return [path.name for path in sorted(check_path(self.root / "partial", self.root).iterdir())]
+
     def forget(self, work: str) -> None:
         """Remove the parts of finished work."""
         remove_tree(self._partial(work), self.root)

@@ -105,6 +105,7 @@ def run(
                 break
             compute(first)
             present = find_present(everything, store)
+        _forget_finished(everything, present, store)
         outcome.reused = len(present - set(outcome.done))
         compute(missing)
     failed = [cell for cell in everything if cell.id in outcome.failed]
@@ -136,6 +137,15 @@ def compute_works(
     inline = InlineExecutor(context)
     selected = ENGINES[settings.engine](context) if any(work.portable for work in works) else inline
     scheduler.run(inline, selected if selected.slots > 0 else inline)
+
+
+def _forget_finished(cells: Sequence[Cell], present: set[str], store: Store) -> None:
+    """Remove the parts of finished works, which a run leaves that is killed right after it has written the results."""
+    missing = {cell.group for cell in cells if cell.id not in present}
+    finished = {cell.group for cell in cells} - missing
+    for work in store.works():
+        if work in finished:
+            store.forget(work)
 
 
 def _check_unoccupied(store: Store, engine: str) -> None:
