@@ -57,8 +57,8 @@ def test_a_packed_submission(mine: Path) -> None:
         content = bytearray(whole)
         content[place] ^= 1
         path.write_bytes(content)
-        found(mine, path.name, "has changed")
-        found(reseal(mine), "is damaged", *words)
+        assert matching(check(mine).errors, path.name, "has changed")
+        assert matching(check(reseal(mine)).errors, "is damaged", *words)
 
 
 def test_resealing_alone_changes_nothing(mine: Path) -> None:

@@ -74,8 +74,11 @@ def bootstrap_intervals(
     """
     x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
     tail = (1 - as_fraction(level, "level")) / 2
-    if resamples < 1:
-        raise ValueError(f"resamples is {resamples}, expected at least 1; pass for example 1000")
+    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
+        raise ValueError(f"resamples is {resamples!r}, expected a whole number of at least 1; pass for example 1000")
+    for name, metric in metrics.items():
+        if not callable(metric):
+            raise TypeError(f"{name}: expected a metric, a function of inlier and outlier scores, got {metric!r}")
     values = {name: float(metric(x, y)) for name, metric in metrics.items()}
     _keep_freed_memory()
     draws = _Separate(x.size, y.size) if copied is None else _Paired.of(x.size, _check_copied(copied, x.size, y.size))

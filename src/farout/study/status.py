@@ -135,7 +135,7 @@ def _current(root: Path, local: bool) -> Iterator[Current]:
     """Yield the results that processes are computing; `local`: they share this machine's clock."""
     for path in files_in(root / "running", root):
         note = None if path.name.endswith(PROGRESS) else activity.read(path)
-        if note and note.cell:
+        if note and note.title:
             yield Current(note.title, note.suspect, max(0.0, time.monotonic() - note.since) if local else None)
 
 

@@ -145,16 +145,21 @@ class Store:
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
         """Write a record at once: `facts`, and the files that the functions write."""
+        with self._writing(), atomic_folder(self.path(cell), self.root) as folder:
+            for name, write_file in files.items():
+                write_file(folder / name)
+            write_record(folder, facts, files)
+        self.forget_failure(cell)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn errors of the disk into one that says what is kept and what to do."""
         try:
-            with atomic_folder(self.path(cell), self.root) as folder:
-                for name, write_file in files.items():
-                    write_file(folder / name)
-                write_record(folder, facts, files)
+            yield
         except UnsafePath:
             raise
         except OSError as error:
             raise self._unwritable(error) from error
-        self.forget_failure(cell)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -293,7 +298,8 @@ class Store:
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Write the results of chunks of unfinished work as one part."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        write_sealed(self.scratch(work), "part", array_file(flat))
+        with self._writing():
+            write_sealed(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""
@@ -314,7 +320,8 @@ class Store:
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
         """Write the intermediate state of a chunk of unfinished work; it replaces the one stored under that name."""
-        new = write_sealed(self.scratch(work), name, array_file(arrays))
+        with self._writing():
+            new = write_sealed(self.scratch(work), name, array_file(arrays))
         for path in find_sealed(self._partial(work), name, self.root):
             if path != new:
                 path.unlink(missing_ok=True)
@@ -325,6 +332,10 @@ class Store:
             find_sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
         )
         return None if newest is None else _load_arrays(newest)
+
+    def works(self) -> list[str]:
+        """Return the ids of the works with parts or intermediate states."""
+        return [path.name for path in sorted(check_path(self.root / "partial", self.root).iterdir())]
 
     def forget(self, work: str) -> None:
         """Remove the parts of finished work."""
@@ -341,7 +352,8 @@ class Store:
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; the next run tries it again."""
-        write_verified_json(self._failure(cell), facts, self.root)
+        with self._writing():
+            write_verified_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
         """Return the record of a cell's last failure; None if there is none, or it is damaged."""

@@ -62,7 +62,7 @@ class Attributes(Variation):
     """Font file for letters, as for `farout.load("chars")`."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.vary, str) or not self.vary:
+        if isinstance(self.vary, str) or not isinstance(self.vary, Sequence) or not self.vary:
             raise ValueError(f"vary must list one or more of {', '.join(FIELDS)}, got {self.vary!r}")
         for name in self.vary:
             if name not in FIELDS:

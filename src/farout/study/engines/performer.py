@@ -22,7 +22,7 @@ from farout.study.engines import activity
 from farout.study.engines.outdated import INPUTS, inputs
 from farout.study.store import Store, StoreError
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 READY = 2
 """Largest number of prepared jobs that a process keeps."""
 
@@ -55,7 +55,7 @@ class Performer:
             activity.touch()
             progress(images)
 
-        with torch_threads(1), activity.computing(_only_cell(work)):
+        with torch_threads(1), activity.computing(*work.cells):
             return self._job(work).run(chunk, report)
 
     @_full_disk()
@@ -63,7 +63,7 @@ class Performer:
         """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed."""
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
-        with torch_threads(1), activity.computing(_only_cell(work)):
+        with torch_threads(1), activity.computing(*work.cells):
             job = self._job(work)
             self._collect(work, job)
             for cell, result in job.finish():
@@ -112,11 +112,6 @@ class Performer:
 
 def _key(work: Work) -> tuple[str, ...]:
     return (work.id, *(cell.id for cell in work.cells))
-
-
-def _only_cell(work: Work) -> Cell | None:
-    """Return the work's only cell; None if it has several."""
-    return work.cells[0] if len(work.cells) == 1 else None
 
 
 def provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:
