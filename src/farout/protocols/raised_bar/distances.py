@@ -161,7 +161,8 @@ def perceptual_table(found: Sequence[Perceived]) -> list[Table]:
         "brackets 95 % intervals (Student's t). distance_at_equal_l2: every change is first scaled to the same L2 "
         f"distance, {found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size "
         "so that the root mean square per value is the same; values are not clipped. distance, l2: both distances "
-        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise."
+        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise: "
+        "for a Shifted set higher is better, as long as its images keep their class."
     )
     return [Table("raised_bar_perceptual", "Perceptual distance to the originals", caption, lines)]
 
