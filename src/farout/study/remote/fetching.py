@@ -6,6 +6,7 @@ again, and what is damaged on the way is found when it is read, as in any run.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,8 @@ LARGEST_RECORD = 1 << 26
 """Largest size of a record.json."""
 ALONE = ("plan.json", "intervals.json")
 CHANGING = ("failures/", "running/")
+SEALED = re.compile(r"-[0-9a-f]{64}\.safetensors$")
+"""Files whose names hold their checksum, so that those of one name are the same everywhere."""
 CONNECTIONS = 8
 """Number of files that are fetched at a time."""
 
@@ -53,7 +56,8 @@ def fetch(remote: Remote, store: Store, *, unfinished: bool) -> dict[str, tuple[
         for _ in track(pool.map(get, wanted), len(wanted), f"fetching {remote}", "files"):
             pass
     _remove_conflicts(listing, store)
-    other = {path for path in listing if path.startswith("partial/")} - set(parts)
+    kept = [path for path in listing if path.startswith("partial/") and path not in parts]
+    other = {path for path in kept if not SEALED.search(path)}
     other |= {path for path in listing if path.startswith("cells/") and _record_of(path) not in listing}
     return {path: (-1, -1) if path in other else _stamp(store.root / path) for path in listing}
 
