@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from farout.networks.mode import check_compiler
 from farout.plugins import load_plugin
 from farout.progress import Listener
 from farout.protocols import cuts, plan
@@ -32,6 +33,14 @@ from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
 from farout.tensors import as_device
+
+
+def check_device(study: Study, device: str) -> None:
+    """Raise if this machine has no such device, or cannot compile networks for it."""
+    target = as_device(device)
+    networks = (subject.classifier for trial in study.trials for subject in trial.subjects)
+    if any(network is not None and network.compiled for network in networks):
+        check_compiler(target)
 
 
 class Result:
@@ -118,7 +127,7 @@ def run(
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     parsed = parse_options(engine, options or {})
     if not engine_class(engine).remote:
-        as_device(device)  # raises for an unknown device before the plan, which may take a while
+        check_device(study, device)  # before the plan, which may take a while
     study = replace(study, device=device, machine=parsed.machine)
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)

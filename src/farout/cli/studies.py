@@ -39,6 +39,7 @@ def plan(
     engine: Engine = "local",
     workers: Workers = None,
     device: Device = "cpu",
+    task_minutes: TaskMinutes = None,
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
     calibrate: Annotated[
@@ -67,7 +68,7 @@ def plan(
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    for line in planned.estimate(device, engine, worker_count(workers)) if calibrate else ():
+    for line in planned.estimate(device, engine, worker_count(workers), task_minutes) if calibrate else ():
         typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")

@@ -29,6 +29,7 @@ from farout.networks import (  # noqa: F401
 from farout.networks.accuracy import accuracy
 from farout.networks.base import NETWORKS, seeded
 from farout.networks.ensemble import Ensemble
+from farout.networks.mode import Mode
 from farout.networks.network import Network
 from farout.networks.restricted import restrict
 from farout.networks.weights import load_weights, save_weights
@@ -43,6 +44,7 @@ __all__ = [
     "Ensemble",
     "Head",
     "History",
+    "Mode",
     "Network",
     "accuracy",
     "create",

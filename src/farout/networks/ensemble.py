@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from farout.core import PER_BLOCK, Activations
 from farout.identity import digest
+from farout.networks.mode import Mode
 from farout.networks.network import Network
 
 
@@ -66,6 +67,9 @@ class Ensemble(Network):
         }
         features = torch.cat([activations.features for activations in outputs], 1)
         return Activations(logits.to(features.dtype), features, members=members, **tables)
+
+    def running(self, mode: Mode) -> Network:
+        return Ensemble([member.running(mode) for member in self.members])
 
     def normalize(self, images: Tensor) -> Tensor:
         raise TypeError("every member of an ensemble has its own normalizer; call normalize of a member")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from farout.core import PER_BLOCK, Activations, Head
 from farout.identity import digest, digest_module
+from farout.networks.mode import PLAIN, Mode, full, in_mode
 from farout.networks.statistics import STATISTICS
 from farout.registry import unknown
 
@@ -38,6 +39,8 @@ class Network(nn.Module):
     """Name of the last linear layer; empty if there is none."""
     name: str
     """Name of the architecture in tables and records: the one it was created by, else the class of its module."""
+    mode: Mode = PLAIN
+    """How its forward passes are computed; `running` changes it."""
 
     def __init__(
         self,
@@ -95,7 +98,7 @@ class Network(nn.Module):
         kept: dict[str, Tensor] = {}
         wanted = [kind for kind in PER_BLOCK if kind in needs]
         names = self.block_names if wanted else ()
-        with self._capturing(kept, names, wanted):
+        with self._capturing(kept, names, wanted), self.mode.autocast(images.device):
             output = self.module(self.normalize(images))
         features, logits = self._features_and_logits(kept, output, len(images))
         silent = [name for name in names if f"{wanted[0]}:{name}" not in kept]
@@ -114,6 +117,7 @@ class Network(nn.Module):
             if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != total:
                 got = f"shape {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
                 raise RuntimeError(f"a module without a head must return features [B, D], got {got} for {total} images")
+            output = self._lift(output)
             return output, output.new_empty(total, 0)
         if "logits" not in kept:
             raise RuntimeError(
@@ -125,6 +129,20 @@ class Network(nn.Module):
                 "expected logits [B, C]; pass the layer that returns them as head="
             )
         return kept["features"].flatten(1), kept["logits"]
+
+    def running(self, mode: Mode) -> Network:
+        """Return the same network in another mode: reduced precision, or compiled."""
+        return in_mode(self, mode)
+
+    @property
+    def plain_module(self) -> nn.Module:
+        """The module without compilation."""
+        module: nn.Module = self.__dict__.get("_plain_module", [self.module])[0]
+        return module
+
+    @plain_module.setter
+    def plain_module(self, module: nn.Module) -> None:
+        self.__dict__["_plain_module"] = [module]  # in a list, so that it is not a submodule
 
     def normalize(self, images: Tensor) -> Tensor:
         """Return the input of the module: channels matched, resized to its side, normalized, channels last."""
@@ -183,7 +201,8 @@ class Network(nn.Module):
     def digest(self) -> str:
         """Hash of everything that determines the activations: weights, structure, normalizer, side, head."""
         normalizer = [self.mean.flatten().tolist(), self.std.flatten().tolist()]
-        return digest([digest_module(self.module), normalizer, self.side, self.head_name, list(self.block_names)])
+        parts = [digest_module(self.plain_module), normalizer, self.side, self.head_name, list(self.block_names)]
+        return digest(self.mode.identify(digest(parts)) if not self.mode.plain else parts)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the wrapped module's state, so that weights have the same names as without the wrapper."""
@@ -229,9 +248,9 @@ class Network(nn.Module):
         """
         thread = get_ident()
 
-        def keep_head(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        def keep_head(head: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             if get_ident() == thread:
-                kept["features"], kept["logits"] = inputs[0], output.clone()
+                kept["features"], kept["logits"] = self._lift(inputs[0]), self._full_logits(head, inputs[0], output)
 
         def keep_block(name: str) -> Any:
             def keep(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Any) -> None:
@@ -240,7 +259,7 @@ class Network(nn.Module):
                 if not isinstance(output, Tensor):
                     raise TypeError(f"block {name!r} returns a {type(output).__name__}, expected a tensor")
                 for kind in wanted:
-                    kept[f"{kind}:{name}"] = STATISTICS[kind](output)
+                    kept[f"{kind}:{name}"] = STATISTICS[kind](self._lift(output))
 
             return keep
 
@@ -251,6 +270,17 @@ class Network(nn.Module):
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _lift(self, values: Tensor) -> Tensor:
+        """Return values of a pass in reduced precision as float32."""
+        return values if self.mode.precision == "fp32" else full(values)
+
+    def _full_logits(self, head: nn.Module, features: Tensor, logits: Tensor) -> Tensor:
+        """Return a copy of the logits; those of a pass in reduced precision are computed again in float32."""
+        if self.mode.precision == "fp32" or not isinstance(head, nn.Linear):
+            return logits.clone()
+        with torch.autocast(features.device.type, enabled=False):
+            return F.linear(full(features), full(head.weight), None if head.bias is None else full(head.bias))
 
     @torch.no_grad()
     def _find_blocks(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def restrict(network: Network, classes: Sequence[int]) -> Network:
             f"expected at least 2 different classes from 0 to {network.classes - 1}, got {len(classes)} such as "
             f"{list(classes[:5])}"
         )
-    module = copy.deepcopy(network.module)
+    module = copy.deepcopy(network.plain_module)
     parent, _, name = network.head_name.rpartition(".")
     setattr(module.get_submodule(parent), name, _rows(module.get_submodule(network.head_name), classes))
     return Network(
@@ -36,7 +36,7 @@ def restrict(network: Network, classes: Sequence[int]) -> Network:
         head=network.head_name,
         blocks=network.block_names,
         side=network.side,
-    )
+    ).running(network.mode)
 
 
 def _rows(head: nn.Module, classes: Sequence[int]) -> nn.Linear:

@@ -46,7 +46,7 @@ def stored_network(item: NetworkSpec, images: ImageSource) -> NetworkSource:
             "alone)"
         )
     classes = len(images.about.classes) if item.classes is None else item.classes
-    return _checked(StoredNetwork(item, item.title, classes, item.side or side, channels))
+    return _checked(StoredNetwork(item, item.title, classes, item.side or side, channels, mode=item.mode))
 
 
 def _restricted_network(item: NetworkSpec, classes_from: str, images: ImageSource) -> NetworkSource:
@@ -59,7 +59,7 @@ def _restricted_network(item: NetworkSpec, classes_from: str, images: ImageSourc
     channels, side, _ = images.about.shape
     names = read_class_names(classes_from)
     kept = class_indices(names, images.about.classes, classes_from)
-    return _checked(StoredNetwork(item, item.title, len(names), item.side or side, channels, kept))
+    return _checked(StoredNetwork(item, item.title, len(names), item.side or side, channels, kept, item.mode))
 
 
 def _checked(stored: StoredNetwork) -> StoredNetwork:
@@ -80,11 +80,12 @@ def _trained_network(
             f"network {item.title!r} is to be trained, and the images of {inliers.train.about.name} have no labels: "
             "give a folder with one sub-folder per class, or an .npz file with 'labels'"
         )
-    item = item.model_copy(update={"train": _within(recipe, SHARED[budget].epochs, inliers.train)})
-    cell = TrainCell(item, item.title, seed, inliers.train, inliers.val)
+    recipe = _within(recipe, SHARED[budget].epochs, inliers.train)
+    trained = item.model_copy(update={"train": recipe, "precision": "fp32", "compile": False})
+    cell = TrainCell(trained, trained.title, seed, inliers.train, inliers.val)
     with suggest_plugin():
         cell.about  # noqa: B018 raises now for a wrong name or normalizer
-    return TrainedNetwork(cell)
+    return TrainedNetwork(cell, item.mode)
 
 
 def _within(recipe: TrainSpec, epochs: int | None, images: ImageSource) -> TrainSpec:
@@ -105,7 +106,7 @@ def _members(item: NetworkSpec | EnsembleSpec, seed: int) -> list[tuple[NetworkS
     first, unrepeated = _seed(item, seed), {"members": None, "seed": None}
     return [
         (
-            item.model_copy(update={"label": f"{item.title}, member {index + 1}", **unrepeated}),
+            item.model_copy(update={"label": f"{item.label or item.name}, member {index + 1}", **unrepeated}),
             seed_of(first, "member", index) if index else first,
         )
         for index in range(item.members or 0)

@@ -69,7 +69,9 @@ def exposure_entries(
     tested = {name: trial.stressed(source, plan.images) for name, source in outliers.items()}
     for label, network in exposed_networks(spec, trial).items():
         for exposure, learned in _learned(spec, trial, plan.sets.near).items():
-            exposed = network if learned is None else TrainedNetwork(_exposed(network.cell, exposure, learned, spec))
+            exposed = (
+                network if learned is None else replace(network, cell=_exposed(network.cell, exposure, learned, spec))
+            )
             tags = {"network": label, "exposure": exposure}
             yield {**tags, "role": "exposed_prediction"}, PredictCell(exposed, test)
             for subject in (one for one in subjects if one.network == label and isinstance(one, PostHocSubject)):

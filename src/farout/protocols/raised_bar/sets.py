@@ -119,4 +119,4 @@ def _sanity(
 
 def _reseeded(network: TrainedNetwork) -> TrainedNetwork:
     cell = network.cell
-    return TrainedNetwork(replace(cell, seed=seed_of(cell.seed, "sanity"), label=f"{cell.label}, sanity"))
+    return replace(network, cell=replace(cell, seed=seed_of(cell.seed, "sanity"), label=f"{cell.label}, sanity"))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from farout.attention import attention_shift
+from farout.networks.mode import PLAIN
 from farout.networks.network import Network
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
@@ -83,8 +84,11 @@ class AttentionJob(SingleJob[AttentionCell]):
 
     @cached_property
     def network(self) -> Network:
-        """The attacked classifier, loaded by the first chunk: a process that only collects results does not need it."""
-        return self.cell.network.build(self.store).to(self.device)
+        """The attacked classifier, loaded by the first chunk: a process that only collects results does not need it.
+
+        In float32 and not compiled, since compiled code skips the hooks of inner layers.
+        """
+        return self.cell.network.build(self.store).running(PLAIN).to(self.device)
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         order = range(chunk.start, chunk.stop)

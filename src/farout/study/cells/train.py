@@ -19,6 +19,7 @@ from farout.identity import is_users
 from farout.identity.values import plain
 from farout.networks import Network, create, load_weights, own_identity
 from farout.networks.accuracy import check_labels
+from farout.networks.mode import PLAIN, Mode
 from farout.networks.weights import write_tensors
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
@@ -272,12 +273,20 @@ class TrainedNetwork(Trained, NetworkSource):  # type: ignore[override]
     """Network whose weights a training cell has stored."""
 
     cell: TrainCell
+    mode: Mode = PLAIN
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"{self.cell.label}{self.mode.suffix}"
 
     @property
     def about(self) -> AboutNetwork:
         return self.cell.about
 
+    def identity(self) -> Any:
+        return self.mode.identify(super().identity())
+
     def build(self, store: Store) -> Network:
         network = self.cell.untrained()
         load_weights(network, store.file(self.cell.id, WEIGHTS))
-        return network
+        return network.running(self.mode)

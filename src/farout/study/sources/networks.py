@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from farout.networks import Ensemble, Network, own_identity, restrict
+from farout.networks.mode import PLAIN, Mode
 from farout.study.spec import NetworkSpec
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ class NetworkSource(ABC):
 
     label: str
     portable: bool = True
+    mode: Mode = PLAIN
+    """How its forward passes are computed."""
+
+    @property
+    def compiled(self) -> bool:
+        """True if passes use torch.compile."""
+        return self.mode.compile
 
     @cached_property
     def about(self) -> AboutNetwork:
@@ -79,6 +87,7 @@ class StoredNetwork(NetworkSource):
     channels: int
     kept: tuple[int, ...] = ()
     """Classes whose logits are kept; all if empty."""
+    mode: Mode = PLAIN
 
     @cached_property
     def _digest(self) -> str:
@@ -87,7 +96,7 @@ class StoredNetwork(NetworkSource):
     @cached_property
     def _identity(self) -> Any:
         own = own_identity(self.spec.name, self.spec.params)
-        return {"weights": self._digest, **own} if own else self._digest
+        return self.mode.identify({"weights": self._digest, **own} if own else self._digest)
 
     def identity(self) -> Any:
         return self._identity
@@ -99,7 +108,7 @@ class StoredNetwork(NetworkSource):
         network = self.preview()
         if network.digest != self._digest:
             raise RuntimeError(f"the weights of {self.label} have changed since the run was planned; run again")
-        return network
+        return network.running(self.mode)
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,10 @@ class JoinedNetworks(NetworkSource):
 
     label: str
     members: tuple[NetworkSource, ...]
+
+    @property
+    def compiled(self) -> bool:
+        return any(member.compiled for member in self.members)
 
     @property
     def portable(self) -> bool:  # type: ignore[override]
@@ -166,6 +179,10 @@ class RestrictedNetwork(NetworkSource):
     @property
     def label(self) -> str:  # type: ignore[override]
         return self.source.label
+
+    @property
+    def compiled(self) -> bool:
+        return self.source.compiled
 
     @property
     def portable(self) -> bool:  # type: ignore[override]

@@ -23,6 +23,7 @@ from pydantic import (
 
 from farout import networks
 from farout.data.arrays import MOST_CLASSES
+from farout.networks.mode import Mode, Precision
 from farout.study.spec.data import resolve_name
 from farout.study.spec.parts import Label, NamedSpec, Spec, check_keys, named, resolve_path
 from farout.training.presets import apply_preset
@@ -99,10 +100,20 @@ class NetworkSpec(NamedSpec):
     """Folder whose sub-folders, or text file whose lines, name the classes of all logits in order; the logits of the
     inliers' classes are kept (a network of ImageNet's 1,000 classes on 200 of them)."""
 
+    precision: Precision = "fp32"
+    """Precision of the forward passes of scoring, searches and attacks: fp32, or bf16 or fp16 by autocast."""
+    compile: bool = False
+    """Compile the network's blocks by torch.compile."""
+
+    @property
+    def mode(self) -> Mode:
+        """How forward passes are computed."""
+        return Mode(self.precision, self.compile)
+
     @property
     def title(self) -> str:
         """Name that tables use."""
-        return self.label or self.name
+        return f"{self.label or self.name}{self.mode.suffix}"
 
     @property
     def parts(self) -> tuple[NetworkSpec, ...]:
