@@ -1,6 +1,5 @@
 """Detectors that misbehave in every way we know fail by name; the sound one's results are there all the same."""
 
-import os
 import re
 import signal
 import subprocess
