@@ -81,7 +81,8 @@ def start(folder: Path, name: str, *options: str) -> subprocess.Popen:
 def wait_for(found, run, log: Path, seconds: float = 1500) -> None:
     deadline = time.monotonic() + seconds
     while not found():
-        assert run.poll() is None and time.monotonic() < deadline, log.read_text()
+        assert run.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
 
 
