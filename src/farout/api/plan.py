@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from farout.devices import as_device
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry, closure
 from farout.study.engines.run import group_works
@@ -14,7 +15,6 @@ from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.tensors import as_device
 
 HEAD = ("protocol", "results", "missing", "images", "to compute")
 

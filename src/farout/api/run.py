@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from farout.devices import as_device
 from farout.networks.mode import check_compiler
 from farout.plugins import load_plugin
 from farout.progress import Listener
@@ -32,7 +33,6 @@ from farout.study.sessions import session
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
-from farout.tensors import as_device
 
 
 def check_device(study: Study, device: str) -> None:

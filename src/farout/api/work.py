@@ -10,6 +10,7 @@ from typing import Any
 
 from farout import interrupts
 from farout.data.download import offline
+from farout.devices import as_device
 from farout.plugins import load_plugin
 from farout.progress import Listener
 from farout.protocols import plan
@@ -25,7 +26,6 @@ from farout.study.engines.slurm.task import TIME_UP, TimeUp, compute_task
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.tensors import as_device
 
 
 class NoProgress(RuntimeError):

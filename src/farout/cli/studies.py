@@ -67,7 +67,7 @@ def plan(
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    for line in planned.estimate(device, engine, worker_count(workers)) if calibrate else ():
+    for line in planned.estimate(device, engine, worker_count(workers, device=device)) if calibrate else ():
         typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
@@ -153,7 +153,7 @@ def _run(
         try:
             with shown(quiet) as listener:
                 result = farout.run(
-                    spec, folder, engine=engine, workers=worker_count(workers, engine), device=device,
+                    spec, folder, engine=engine, workers=worker_count(workers, engine, device), device=device,
                     plugins=plugin_paths(plugins), timeout=timeout, options=options, progress=listener,
                 )  # fmt: skip
         except KeyboardInterrupt:

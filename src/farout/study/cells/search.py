@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
-from farout.search.objective import Judge, objective, spread
+from farout.devices import is_host
+from farout.search.objective import Judge, Objective, spread
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
@@ -163,7 +164,12 @@ class SearchJob(SingleJob[SearchCell]):
 
     @cached_property
     def judge(self) -> Judge:
-        """The detector, loaded by the first chunk: a process that only collects results does not need it."""
+        """The detector, loaded by the first chunk: a process that only collects results does not need it.
+
+        On a GPU, its scores stay there.
+        """
+        if not is_host(self.device):
+            return self.cell.subject.target(self.store, self.device).score
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
 
         def judge(images: Tensor) -> NDArray[np.float64]:
@@ -178,19 +184,20 @@ class SearchJob(SingleJob[SearchCell]):
         base = self.varied.base(self.images, range(chunk.start, chunk.stop), self.device)
         resume = self._read_state(chunk)
         progress(chains * self._queries(resume.steps) if resume else 0)
+        score = Objective(variation, base, self.judge, cell.subject.label)
         walks = walk(
-            self.search, variation.space, objective(variation, base, self.judge, cell.subject.label),
-            chains, cell.steps,
+            self.search, variation.space, score, chains, cell.steps,
             seed=cell.seed, first=chunk.start, marks=self.marks, device=self.device, resume=resume,
         )  # fmt: skip
-        latest = self._exhaust(walks, chunk, progress) or resume
+        latest = self._exhaust(walks, chunk, progress, score) or resume
+        score.check()
         assert latest is not None
         return self._arrays(latest)
 
     def _queries(self, steps: int) -> int:
         return 1 + steps * self.search.queries(self.cell.variation.space)
 
-    def _exhaust(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress) -> Walk | None:
+    def _exhaust(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress, score: Objective) -> Walk | None:
         """Run all steps and return the last state; store the state every few seconds and when interrupted."""
         latest, saved = None, time.monotonic()
         try:
@@ -198,6 +205,7 @@ class SearchJob(SingleJob[SearchCell]):
                 queries = 1 if latest.steps == 0 else self._queries(1) - 1
                 progress((chunk.stop - chunk.start) * queries)
                 if time.monotonic() - saved > KEEP_SECONDS:
+                    score.check()
                     self.store.keep(self.work.id, _state_name(chunk), latest.arrays())
                     saved = time.monotonic()
         except BaseException:
@@ -218,10 +226,10 @@ class SearchJob(SingleJob[SearchCell]):
     def _arrays(self, latest: Walk) -> Arrays:
         tensors = {
             "score": latest.best, "start": latest.start, "last": latest.state.score,
-            "latents": latest.best_z, "last_latents": latest.state.z,
+            "latents": latest.best_z, "last_latents": latest.state.z, "trace": latest.trace,
         }  # fmt: skip
         diagnostics = diagnose(latest, self.cell.variation.space)._asdict()
-        return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics, "trace": latest.trace}
+        return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         self.found[chunk.start] = results

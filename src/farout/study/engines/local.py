@@ -16,6 +16,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from farout.devices import worker_device
 from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
@@ -49,7 +50,6 @@ class LocalExecutor(Executor):
         self.slots = AHEAD * context.workers
         self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
         self._over = SPAWN.RawValue("b", False)  # without a lock, which a killed worker might hold
-        self._setup = (str(context.store.root), str(context.device)), context.plugins
         self._packed: tuple[Work | None, bytes] = None, b""
         self._failed_starts, self._started = 0, 0
         self._workers: list[_Worker] = []
@@ -58,17 +58,19 @@ class LocalExecutor(Executor):
         """Orders that have not been sent to a worker yet."""
         self._dropped: list[int] = []
         try:
-            for _ in range(context.workers):
+            for position in range(context.workers):
                 with signals_deferred():
-                    self._workers.append(self._start())
+                    self._workers.append(self._start(position))
         except BaseException:
             self.close(stopped=True)
             raise
 
-    def _start(self) -> _Worker:
+    def _start(self, position: int) -> _Worker:
+        """Start the worker at this position, on a GPU of its own if there are several."""
         note = self._notes / f"worker-{os.getpid()}-{self._started}"
         self._started += 1
-        return _Worker(*self._setup, note, self._over)
+        setup = str(self.context.store.root), str(worker_device(self.context.device, position))
+        return _Worker(setup, self.context.plugins, note, self._over)
 
     def submit(self, task: Task) -> None:
         if self._packed[0] is not task.work:
@@ -145,8 +147,9 @@ class LocalExecutor(Executor):
                     f"{STARTS} worker processes in a row have died before their first task; the last one "
                     f"{exit_text(one.process.exitcode)}"
                 )
+        position = self._workers.index(one)
         with signals_deferred():
-            self._workers[self._workers.index(one)] = replacement = self._start()
+            self._workers[position] = replacement = self._start(position)
         for order in queued:
             replacement.give(order)
             if order.number in one.canceled:

@@ -14,6 +14,7 @@ from pkgutil import iter_modules
 import torch
 
 from farout import interrupts
+from farout.devices import as_device
 from farout.files import files_in
 from farout.progress import Listener, current
 from farout.study import engines
@@ -25,7 +26,6 @@ from farout.study.engines.journal import PROGRESS, Journal
 from farout.study.engines.outdated import find_present, find_unsaved, remove_outdated, select_first
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store, StoreError
-from farout.tensors import as_device
 
 for _module in iter_modules(engines.__path__):  # each registers its engine, so that a new one is one file
     import_module(f"{engines.__name__}.{_module.name}")
@@ -63,7 +63,9 @@ class Settings:
     @property
     def target(self) -> torch.device:
         """The device; an engine that computes on other machines checks it there."""
-        return torch.device(self.device) if engine_class(self.engine).remote else as_device(self.device)
+        if not engine_class(self.engine).remote:
+            as_device(self.device)
+        return torch.device(self.device)
 
 
 def run(
