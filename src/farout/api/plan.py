@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from farout.api.run import memory_budget
 from farout.devices import as_device
+from farout.memory import fit_workers
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry, closure
 from farout.study.engines.run import group_works
@@ -75,6 +77,12 @@ class Planned(NamedTuple):
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
         return [cell for cell in cells if not self.store.has(cell.id)]
+
+
+def planned_workers(workers: int, engine: str, memory: str | None) -> int:
+    """Return the number of worker processes that the memory of all together can hold."""
+    budget = memory_budget(memory, engine, workers) if engine == "local" else None
+    return workers if budget is None else fit_workers(budget, workers)
 
 
 def _images(cells: list[Cell]) -> int:

@@ -43,6 +43,13 @@ Without = Annotated[
     list[str] | None, typer.Option("--without", help="Leave this detector out (name or label), may be repeated.")
 ]
 Device = Annotated[str, typer.Option(help="Device of the networks: cpu, cuda (all GPUs), cuda:1, mps, …")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory of all processes together, such as 4GiB; with --engine ray, what a task reserves.",
+        show_default="no limit",
+    ),
+]
 Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
 ]

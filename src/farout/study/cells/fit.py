@@ -17,6 +17,7 @@ from farout.detectors.panel.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Ensemble, Network
 from farout.networks.passes import forward
+from farout.study.cells.batches import Batches, SmallestBatch, joined
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
@@ -132,6 +133,7 @@ class FitJob(Job):
         first = self.cells[0]
         self.network = first.network.build(store).to(device)
         self.errors: dict[str, str] = {}
+        self.batches, self.smallest = Batches(first.title), SmallestBatch()
         self.panels = dict(self._panels())
         sources = {"train": first.train, "val": first.val}
         self.images: dict[str, ImageSet] = {
@@ -155,13 +157,17 @@ class FitJob(Job):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
-        activations = forward(self.network, batch, self.needs[chunk.role])
-        columns = columns_of(activations, self.needs[chunk.role])
-        results: Arrays = {name: rows.numpy() for name, rows in columns.items()}
+        parts = self.batches.map(len(batch), lambda part: self._columns_of(batch[part], chunk.role))
+        results = joined(parts) | self.batches.note
         for cell in self._perturbing(chunk.role):
             results |= self._perturbed_scores(cell, batch)
         progress(len(batch))
         return results
+
+    def _columns_of(self, batch: Tensor, role: str) -> Arrays:
+        """Return what the detectors read of a batch."""
+        columns = columns_of(forward(self.network, batch, self.needs[role]), self.needs[role])
+        return {name: rows.numpy() for name, rows in columns.items()}
 
     def _perturbing(self, role: str) -> list[FitCell]:
         """Return the cells whose detector scores these images by perturbed passes without being fitted."""
@@ -173,6 +179,7 @@ class FitJob(Job):
         return {error_key(cell.id): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
+        results = self.smallest.see(results)
         for cell in self._perturbing(chunk.role):
             if _score_column(cell) not in results:
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
@@ -218,7 +225,7 @@ class FitJob(Job):
             table = self.tables["val"]
             own = {MEMBER: table.column(_score_column(cell)).numpy()} if _perturbs_unfitted(cell) else {}
             panel.validate(table.activations(), self.images["val"].name, own)
-        return Record(self._facts(), {STATE: panel.save})
+        return self.smallest.noted(Record(self._facts(), {STATE: panel.save}))
 
 
 def _perturbs_unfitted(cell: FitCell) -> bool:

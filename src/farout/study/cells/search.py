@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from farout.devices import is_host
 from farout.search.objective import Judge, Objective, spread
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
+from farout.study.cells.batches import Batches, SmallestBatch
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.score import ScoreCell
 from farout.study.sources.images import ImageSource
@@ -33,6 +34,7 @@ KEEP_SECONDS = 5.0
 FOUND = "found.safetensors"
 PER_CHAIN = ("score", "start", "last", "accepted", "exploration", "stuck")
 """Columns of the table of scores: `score` is the lowest score of the chain, `last` the score of its last state."""
+S = TypeVar("S", NDArray[np.float64], Tensor)
 LATENTS = ("latents", "last_latents", "trace")
 
 
@@ -150,6 +152,7 @@ class SearchJob(SingleJob[SearchCell]):
         self.cell, self.work, self.store, self.device = work.cell, work, store, device
         self.images = self.cell.images.open(store) if self.cell.images else None
         self.found: dict[int, Arrays] = {}
+        self.batches, self.smallest = Batches(self.cell.title), SmallestBatch()
         self.marks = marks_for(self.cell.queries)
 
     @cached_property
@@ -169,14 +172,25 @@ class SearchJob(SingleJob[SearchCell]):
         On a GPU, its scores stay there.
         """
         if not is_host(self.device):
-            return self.cell.subject.target(self.store, self.device).score
+            return self._halving(self.cell.subject.target(self.store, self.device).score)
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
 
         def judge(images: Tensor) -> NDArray[np.float64]:
             (ask,) = score(images)
             return ask()
 
-        return judge
+        return self._halving(judge)
+
+    def _halving(self, judge: Callable[[Tensor], S]) -> Callable[[Tensor], S]:
+        """Return the judge, asked about fewer images at a time once memory runs out."""
+
+        def halving(images: Tensor) -> S:
+            parts = self.batches.map(len(images), lambda part: judge(images[part]))
+            if len(parts) == 1:
+                return parts[0]
+            return torch.cat(parts) if isinstance(parts[0], Tensor) else np.concatenate(parts)
+
+        return halving
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         cell, chains = self.cell, chunk.stop - chunk.start
@@ -192,7 +206,7 @@ class SearchJob(SingleJob[SearchCell]):
         latest = self._exhaust(walks, chunk, progress, score) or resume
         score.check()
         assert latest is not None
-        return self._arrays(latest)
+        return self._arrays(latest) | self.batches.note
 
     def _queries(self, steps: int) -> int:
         return 1 + steps * self.search.queries(self.cell.variation.space)
@@ -232,7 +246,7 @@ class SearchJob(SingleJob[SearchCell]):
         return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.found[chunk.start] = results
+        self.found[chunk.start] = self.smallest.see(results)
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {*PER_CHAIN, *LATENTS} <= results.keys()
@@ -247,7 +261,7 @@ class SearchJob(SingleJob[SearchCell]):
             FOUND: array_file(arrays),
             "examples.safetensors": array_file(self._examples(columns["score"], arrays["latents"])),
         }
-        return Record({"chains": self.cell.chains, "queries": self.cell.queries}, files)
+        return self.smallest.noted(Record({"chains": self.cell.chains, "queries": self.cell.queries}, files))
 
     def _index(self) -> NDArray[np.int64]:
         """Return the index of every chain's base in its own set; without bases, the number of the chain."""

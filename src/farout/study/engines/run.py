@@ -16,6 +16,7 @@ import torch
 from farout import interrupts
 from farout.devices import as_device
 from farout.files import files_in
+from farout.memory import memory_limit
 from farout.progress import Listener, current
 from farout.study import engines
 from farout.study.cells.cell import Cell, Work, closure
@@ -59,6 +60,8 @@ class Settings:
     """Seconds that a detector may take for one chunk; None = no limit."""
     options: EngineOptions = field(default_factory=EngineOptions)
     """Options of the engine."""
+    memory: int | None = None
+    """Bytes of memory of all processes together, of the local engine; None = no limit."""
 
     @property
     def target(self) -> torch.device:
@@ -78,6 +81,7 @@ def run(
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
     options: EngineOptions | None = None,
+    memory: int | None = None,
     progress: Listener | None = None,
 ) -> Outcome:
     """Compute the cells that the store does not hold, and those they require; see `Settings`.
@@ -85,7 +89,7 @@ def run(
     A failed cell is recorded, and the others are still computed; a stopped run resumes from its stored chunks.
     The caller must hold the store's lock.
     """
-    settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions())
+    settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions(), memory)
     _check_unoccupied(store, settings.engine)
     everything = closure(cells)
     outcome = Outcome(damaged=[why for cell in everything if (why := store.damaged(cell.id))])
@@ -133,11 +137,13 @@ def compute_works(
     scheduler = Scheduler(works, store, settings.target, progress, present)
     scheduler.failures, scheduler.done = outcome.failed, outcome.done
     context = Context(
-        scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout, settings.options
-    )
+        scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout,
+        settings.options, settings.memory,
+    )  # fmt: skip
     inline = InlineExecutor(context)
     selected = ENGINES[settings.engine](context) if any(work.portable for work in works) else inline
-    scheduler.run(inline, selected if selected.slots > 0 else inline)
+    with memory_limit(settings.memory if selected.slots <= 0 or selected is inline else None):
+        scheduler.run(inline, selected if selected.slots > 0 else inline)
 
 
 def _check_unoccupied(store: Store, engine: str) -> None:
