@@ -7,12 +7,14 @@ from benchmarks import (
     engine,
     generators,
     metrics,
+    overhead,
     peers,
     plan,
     rendering,
     report,
     search,
     startup,
+    throughput,
     training,
 )
 
@@ -25,6 +27,8 @@ if __name__ == "__main__":
         generators,
         densities,
         engine,
+        throughput,
+        overhead,
         search,
         corruptions,
         attacks,

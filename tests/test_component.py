@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from torch import Tensor
@@ -49,7 +49,18 @@ def test_the_identity_holds_name_version_parameters_and_the_users_code() -> None
 
 def _of_knn(k: int) -> dict[str, Any]:
     knn = farout.detectors.KNN(k=k)
-    return {"version": knn.version, "params": {f.name: getattr(knn, f.name) for f in dataclasses.fields(knn) if f.init}}
+    fields = [field.name for field in dataclasses.fields(knn) if field.init and field.name not in knn.added]
+    return {"version": knn.version, "params": {name: getattr(knn, name) for name in fields}}
+
+
+def test_a_field_that_was_added_is_in_the_identity_where_it_is_not_its_default() -> None:
+    @dataclasses.dataclass(kw_only=True)
+    class Grown(Fielded):
+        added: ClassVar[frozenset[str]] = frozenset({"depth"})
+        depth: int | None = None
+
+    assert Grown(rate=2).identity()["params"] == {"rate": 2}
+    assert Grown(rate=2, depth=3).identity()["params"] == {"rate": 2, "depth": 3}
 
 
 @pytest.mark.parametrize("kind", ["detector", "shift", "attack", "variation", "search"])

@@ -37,6 +37,9 @@ class Component(Named):
 
     version: ClassVar[int] = 1
     """Increased by hand when the same parameters give other results."""
+    added: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a dataclass that were added later: the identity names them only where they differ from their default,
+    so that results stored before keep their identity."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -52,4 +55,11 @@ class Component(Named):
 
     def identity(self) -> dict[str, Any]:
         """Return everything that the results depend on, apart from the inputs; for a user's class also its source."""
-        return {"name": self.name, "version": self.version, "params": self.params, **own_identity(self)}
+        params = {key: value for key, value in self.params.items() if key not in self._unchanged}
+        return {"name": self.name, "version": self.version, "params": params, **own_identity(self)}
+
+    @property
+    def _unchanged(self) -> set[str]:
+        """Fields of `added` that have their default."""
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        return {one.name for one in fields if one.name in self.added and getattr(self, one.name) == one.default}

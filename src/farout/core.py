@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 SHIFTED_AT_ONCE = 2**18
 """Pixel values that a shift processes at a time, so that its intermediate results stay in the processor's cache."""
+
+
+ROWS = 1024
+"""Rows of a long table that are processed at a time."""
 
 
 class NotFitted(RuntimeError):
@@ -165,12 +170,38 @@ class Activations:
             )
         return self.head
 
-    def chunks(self, size: int = 1024) -> Iterator[Activations]:
+    def chunks(self, size: int = ROWS) -> Iterator[Activations]:
         """Iterate over the rows in order, `size` at a time, so that work on a long table needs little memory."""
         return (self[part] for part in chunks(len(self), size))
 
 
 Split = Literal["train", "val"]
+Summary = dict[str, Tensor]
+"""What a reduction keeps of all rows: tensors by name."""
+
+
+class Reduction(ABC):
+    """Fit to a long training split of which only some rows and one small summary are kept.
+
+    Parts of the split are summarized where they are computed, and their summaries merged in any order: so `merge` must
+    be exact, as minima, maxima, counts and unions are. (Sums of floats are not: their last bits depend on the order.)
+    The result must equal that of `fit` on the table of all rows, which `PostHoc.fit_reduced` guarantees.
+    """
+
+    rows: NDArray[np.int64]
+    """Indices of the rows to keep, in order; they are known before any row is computed."""
+
+    def summarize(self, start: int, part: Activations) -> Summary:
+        """Return the summary of a part of the split that starts at this row; by default there is none."""
+        return {}
+
+    def merge(self, first: Summary, second: Summary) -> Summary:
+        """Return the summary of two parts together."""
+        return first
+
+    @abstractmethod
+    def fit(self, rows: Activations, summary: Summary) -> None:
+        """Fit the detector from the kept rows and the summary of all rows."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -204,6 +235,23 @@ class PostHoc(Component, ABC):
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         """Fit to inliers; a second fit replaces the first."""
+        return self
+
+    def reduction(self, total: int, labels: Tensor | None) -> Reduction | None:
+        """Return how it is fitted without the table of all `total` rows; by default None: `fit` gets the table.
+
+        Called after `check_fit`. Only fits on the train split are reduced: the val split is scored from its table.
+        """
+        return None
+
+    def fit_reduced(self, activations: Activations, labels: Tensor | None) -> Self:
+        """Fit by `reduction` to a table: an implementation of `fit` for a detector that always has a reduction."""
+        reduction = self.reduction(len(activations), labels)
+        assert reduction is not None
+        parts = ((part.start, activations[part]) for part in chunks(len(activations), ROWS))
+        summaries = (reduction.summarize(start, part) for start, part in parts)
+        summary = functools.reduce(reduction.merge, summaries)
+        reduction.fit(activations[torch.from_numpy(reduction.rows)], summary)
         return self
 
     def supervise(self, inliers: Activations, outliers: Activations) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from farout import Detector, ImageSet, NotFitted, Panel, PostHoc, check, detectors, load, networks
-from farout.api.check import CHECKS, IMAGES
+from farout.api.check import CHECKS, IMAGES, Bench
 from farout.detectors import TrainedDetector
 from helpers.tiny_sizes import SIZES
 
@@ -195,6 +195,16 @@ def test_all_trained_detectors_pass(name: str) -> None:
     tiny = detectors.create(name, training={"epochs": 1}, **SIZES.get(name, {}))
     findings = check(tiny, load("toy", "train", limit=64))
     assert {finding.check: finding.problem for finding in findings if finding.problem} == {}
+
+
+@pytest.mark.parametrize("name", ["good", "likelihood_ratio", "nae"])
+def test_every_stage_of_a_trained_detector_trains_for_an_epoch(name: str) -> None:
+    sizes = {key: value for key, value in SIZES.get(name, {}).items() if key != "energy"}
+    images = load("toy", "train", limit=32)
+    bench = Bench(detectors.create(name, **sizes), images, images.batch(range(2)))
+    fitted = bench.fit(bench.fresh())
+    assert isinstance(fitted, TrainedDetector)
+    assert [stage.epochs for stage in fitted.history] == [1, 1]
 
 
 def test_a_detector_is_fitted_once_for_all_checks_and_once_more_for_that_of_a_second_fit() -> None:

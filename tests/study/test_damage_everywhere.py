@@ -21,6 +21,7 @@ from farout.study.cells.score import ScoreCell
 from farout.study.cells.search import SearchCell
 from farout.study.cells.train import TrainCell
 from farout.study.engines import run as engine
+from farout.study.packs import Pack
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
@@ -62,9 +63,9 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def flip(path: Path) -> None:
+def flip(path: Path, place: int | None = None) -> None:
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    content[len(content) // 2 if place is None else place] ^= 1
     path.write_bytes(bytes(content))
 
 
@@ -91,6 +92,54 @@ def test_every_file_of_a_finished_run(run: Path, cells: list[Cell]) -> None:
         assert (len(outcome.done), outcome.failed) == (1, {}), name
         assert contents(run) == before, name
     assert engine.run(cells, store).damaged == []
+
+
+@pytest.fixture
+def packed(run: Path) -> Path:
+    """The finished run with all small records in one pack."""
+    store = Store(run)
+    with store.lock():
+        store.pack(at_least=1)
+    assert len(list((run / "packs").iterdir())) == 1
+    return run
+
+
+def contents_anywhere(store: Store, cells: list[Cell]) -> dict[str, bytes]:
+    """The files of all results, in folders or packs."""
+    return {f"{cell.id}/{name}": store.read(cell.id, name) for cell in cells for name in store.facts(cell.id)["files"]}
+
+
+def test_every_record_of_a_packed_run(packed: Path, cells: list[Cell]) -> None:
+    """One byte of each is changed, in its files by turns; a finished run is not computed again, nor unpacked."""
+    store, before = Store(packed), contents_anywhere(Store(packed), cells)
+    assert engine.run(cells, store).done == []
+    (path,) = (packed / "packs").iterdir()
+    entries = Pack(path, packed).entries
+    damaged = {}
+    for number, (cell, entry) in enumerate(entries.items()):
+        name, (offset, size) = list(entry.files.items())[number % len(entry.files)]
+        flip(path, offset + size // 2)
+        damaged[cell] = f"{path}/{cell}/{name}"
+    with store.lock():
+        outcome = engine.run(cells, store)
+        store.pack(at_least=1)
+    assert len(outcome.damaged) == len(entries) > 8
+    assert all(any(place in why for why in outcome.damaged) for place in damaged.values())
+    assert (sorted(outcome.done), outcome.failed) == (sorted(entries), {})
+    assert contents_anywhere(Store(packed), cells) == before
+    assert engine.run(cells, Store(packed)).damaged == []
+
+
+def test_the_index_of_a_packed_run(packed: Path, cells: list[Cell]) -> None:
+    before = contents_anywhere(Store(packed), cells)
+    (path,) = (packed / "packs").iterdir()
+    lost = Pack(path, packed).entries.keys()
+    flip(path, -40)
+    assert str(path) in farout.study.results.Results(packed).notes[-1]
+    outcome = engine.run(cells, Store(packed))
+    assert [str(path) in why for why in outcome.damaged] == [True]
+    assert (set(outcome.done), outcome.failed) == (lost, {})
+    assert contents_anywhere(Store(packed), cells) == before
 
 
 def test_a_damaged_network_is_trained_again_before_missing_scores_are_computed(run: Path, cells: list[Cell]) -> None:

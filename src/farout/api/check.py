@@ -197,10 +197,10 @@ CHECKS: dict[str, Callable[[Bench], None]] = {
 
 
 def _briefly_trained(detector: TrainedDetector) -> TrainedDetector:
-    """Return an unfitted copy that trains for an epoch unless told otherwise: no check needs a good detector."""
+    """Return an unfitted copy whose stages train for an epoch unless told otherwise: no check needs a good detector."""
     params = detector.params
-    if not params["weights"] and not params["training"]:
-        params["training"] = {"epochs": 1}
+    if not params["weights"]:
+        params |= {name: brief for name, brief in detector.brief.items() if not params[name]}
     return type(detector)(**params)
 
 

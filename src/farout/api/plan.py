@@ -6,13 +6,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from farout.api.run import memory_budget
 from farout.devices import as_device
 from farout.memory import fit_workers
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry, closure
+from farout.study.engines.executor import engine_class
 from farout.study.engines.run import group_works
-from farout.study.estimates.estimate import estimate
+from farout.study.engines.slurm.options import SlurmOptions
+from farout.study.engines.slurm.packing import array_lines, pack
+from farout.study.estimates.estimate import add_up, calibrate_works, hours_unit
 from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store
@@ -69,11 +74,19 @@ class Planned(NamedTuple):
         for work in group_works(self.missing):
             yield f"{work.total_cost:>12,} images  {len(work.cells):>4} results  {work.cells[0].title}"
 
-    def estimate(self, device: str, engine: str, workers: int) -> Iterator[str]:
+    def estimate(self, device: str, engine: str, workers: int, task_minutes: float | None = None) -> Iterator[str]:
         """Yield lines on how long the missing work takes, and how much memory and disk it needs; none if nothing is
-        missing."""
-        if works := group_works(self.missing):
-            yield from estimate(works, as_device(device)).lines(workers, device, engine)
+        missing. task_minutes: of the engine "slurm", whose arrays are listed."""
+        works = group_works(self.missing)
+        if not works:
+            return
+        target = torch.device(device) if engine_class(engine).remote else as_device(device)
+        calibration = calibrate_works(works, target)
+        yield from add_up(works, calibration).lines(workers, device, engine)
+        if engine == "slurm":
+            minutes = task_minutes or SlurmOptions().task_minutes
+            yield f"  arrays of tasks of about {minutes:g} minutes (--task-minutes):"
+            yield from array_lines(list(pack(works, minutes, calibration)), hours_unit(device))
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
         return [cell for cell in cells if not self.store.has(cell.id)]

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from farout import interrupts
 from farout.data.download import offline
 from farout.devices import as_device
@@ -19,10 +21,11 @@ from farout.study.engines.executor import parse_options
 from farout.study.engines.run import Outcome, group_works
 from farout.study.engines.slurm import client
 from farout.study.engines.slurm.arrays import FOLDER, ArrayFolder
-from farout.study.engines.slurm.executor import pack_missing
 from farout.study.engines.slurm.options import SlurmOptions
+from farout.study.engines.slurm.packing import array_lines, pack
 from farout.study.engines.slurm.script import script
 from farout.study.engines.slurm.task import TIME_UP, TimeUp, compute_task
+from farout.study.estimates.estimate import calibrate_works, hours_unit
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
@@ -76,7 +79,8 @@ def scripts(
     missing = [cell for cell in _by_id([entry.cell for entry in plan(study)]).values() if not store.has(cell.id)]
     works = [work for work in group_works(missing) if work.portable]
     texts, names = [], dict[object, str]()
-    for number, array in enumerate(pack_missing(works, [], parsed, device), start=1):
+    arrays = list(pack(works, parsed.task_minutes, calibrate_works(works, torch.device(device))))
+    for number, (array, line) in enumerate(zip(arrays, array_lines(arrays, hours_unit(device)), strict=True), start=1):
         folder = store.root / FOLDER / f"{number:04}-dry-run"
         names |= {task: f"JOB{number}_{index}" for index, task in enumerate(array.tasks)}
         after = [names[one] for one in array.after]
@@ -85,6 +89,7 @@ def scripts(
         contents = [
             f"# task {index}: about {minutes[index]:.1f} minutes: {title}" for index, title in enumerate(titles)
         ]
+        contents[:0] = [f"# {line.strip()}"]
         texts.append(script(folder, len(array.tasks), after, workers, parsed) + "\n".join([*contents, ""]))
     return texts
 

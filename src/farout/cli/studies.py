@@ -40,6 +40,7 @@ def plan(
     engine: Engine = "local",
     workers: Workers = None,
     device: Device = "cpu",
+    task_minutes: TaskMinutes = None,
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
     memory: Memory = None,
@@ -70,7 +71,7 @@ def plan(
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
     count = planned_workers(worker_count(workers, device=device), engine, memory)
-    for line in planned.estimate(device, engine, count) if calibrate else ():
+    for line in planned.estimate(device, engine, count, task_minutes) if calibrate else ():
         typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")

@@ -15,12 +15,11 @@ from farout import aliases
 from farout.core import ImageSet
 from farout.data import array_sets, file_sets, imagenet_sets, toy
 from farout.data import shapes_chars as drawn
-from farout.data.arrays import read_npz
-from farout.data.folder import FileSet, FolderSet
-from farout.data.pixels import SUFFIXES
+from farout.data.encoded import EncodedSet
+from farout.data.paths import FORMATS, open_path
+from farout.data.patterns import is_pattern
 from farout.data.procedural import Noise, check_at_least
-from farout.data.published import read_npy
-from farout.registry import Registry, unknown
+from farout.registry import Registry
 
 
 def _check_split(builder: Callable[..., Any]) -> None:
@@ -62,9 +61,6 @@ _OUTLIER_SPLITS: dict[str, Sequence[str]] = {
     "shapes": drawn.OUTLIER_SPLITS,
     "chars": drawn.OUTLIER_SPLITS,
 }
-_SPLIT_FOLDERS = ("train", "val", "test")
-_TABLE_OPTIONS = ("side", "font")
-_FOLDER_OPTIONS = ("side", "crop", "channels", "name")
 
 
 def names() -> list[str]:
@@ -79,14 +75,22 @@ def outlier_splits(name: str) -> list[str]:
 
 
 def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = None, **options: Any) -> ImageSet:
-    """Return a set by name ("cifar10", "shapes", …; see `names`), from an .npz file or from a folder of images.
+    """Return a set by name ("cifar10", "shapes", …; see `names`), or from files.
 
     An .npz file holds `images` and `labels`, or `{split}_images` and `{split}_labels`; an array `severity` gives the
-    severity of each image's corruption, and split "3" selects severity 3. An .npy file has the layout of CIFAR-10-C,
-    with labels.npy next to it: `load("CIFAR-10-C/fog.npy", "3")`. A folder with sub-folders "train", "val" or "test" is
-    read from the one named `split`; one with a single .npz file and no images is that file; any other folder has one
-    sub-folder per class, or images only, and is the same set for every split (options `side`, `crop`, `channels`; see
-    `FolderSet`). A .parquet file is a table of configurations, which are rendered (options `side`, `font`).
+    severity of each image's corruption, and split "3" selects severity 3. An .npy file has labels.npy next to it, if
+    there are labels: "set/images.npy" (or its folder, "set"), or the layout of CIFAR-10-C, `load("CIFAR-10-C/fog.npy",
+    "3")`. A folder has one sub-folder of images per class, or images only.
+
+    Shards are .tar files in WebDataset's layout (0001.jpg next to 0001.cls or 0001.json) or .parquet files with a
+    column of images, as Hugging Face writes them: one file, a folder of them, or a pattern such as
+    "photos-{0000..0009}.tar" or "data/train-*.parquet". Folders and shards take the options `side`, `crop`, `channels`
+    (see `EncodedSet`) and `name`. Any other .parquet file is a table of configurations, which are rendered (options
+    `side`, `font`).
+
+    A folder with sub-folders "train", "val" or "test" is read from the one named `split`, and of shards whose names
+    begin with several of these words, those of `split` are; other folders and shards are the same set for every split.
+    A folder with a single .npz file and no images is that file.
 
     `limit` keeps the first images; of a set sorted by class it keeps about the same number of each class.
     """
@@ -95,7 +99,7 @@ def load(name_or_path: str | Path, split: str = "test", *, limit: int | None = N
     images = _open(name_or_path, split, options)
     if limit is not None and limit < len(images):
         images = images.subset(first_indices(images, limit))
-    if isinstance(images, FileSet):
+    if isinstance(images, EncodedSet):
         images.check()
     return images
 
@@ -118,22 +122,11 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
     path = Path(name_or_path).expanduser()
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         return DATASETS.create(name_or_path, split=split, **options)
-    if path.suffix in (".npz", ".npy") and path.is_file():
-        return _load_arrays(path, split, options)
-    if path.suffix == ".parquet" and path.is_file():
-        return _load_table(path, options)
-    if path.is_dir():
-        only = _only_npz(path)
-        return _load_folder(path, split, options) if only is None else _load_arrays(only, split, options)
-    if path.exists():
-        raise ValueError(
-            f"{path} is a file of an unknown format; expected an .npz or .npy file, a .parquet table of "
-            "configurations, a folder of images or a name"
-        )
+    if path.exists() or is_pattern(str(name_or_path)):
+        return open_path(str(name_or_path), split, options)
     if isinstance(name_or_path, Path) or path.suffix or "/" in name_or_path or os.sep in name_or_path:
         raise FileNotFoundError(
-            f"no file or folder {path} (looked in {Path.cwd()}); expected an .npz or .npy file, a folder of images, "
-            f"or one of {', '.join(names())}"
+            f"no file or folder {path} (looked in {Path.cwd()}); expected {FORMATS}, or one of {', '.join(names())}"
         )
     return DATASETS.create(name_or_path, split=split, **options)
 
@@ -144,58 +137,3 @@ def builders(name_or_path: str) -> Iterator[Callable[..., ImageSet]]:
         yield DATASETS[name_or_path]
     elif Path(name_or_path).suffix == ".parquet":
         yield drawn.load_table
-
-
-def _load_arrays(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
-    if options:
-        raise TypeError(f"{path}: an {path.suffix} file takes no options, got {', '.join(options)}")
-    images = read_npz(path, split) if path.suffix == ".npz" else read_npy(path)
-    severity = images.attributes.get("severity")
-    if severity is None or not split.isdecimal():
-        return images
-    selected = np.flatnonzero(severity == int(split))
-    if not len(selected):
-        raise unknown(f"severity of {path}:", split, map(str, np.unique(severity)))
-    return images.subset(selected)
-
-
-def _load_table(path: Path, options: dict[str, Any]) -> ImageSet:
-    for key in options:
-        if key not in _TABLE_OPTIONS:
-            raise unknown("option for a table of configurations:", key, _TABLE_OPTIONS)
-    return drawn.load_table(path, **options)
-
-
-def _only_npz(path: Path) -> Path | None:
-    """Return the .npz file of a folder that holds a single one and no images; None for any other folder."""
-    inside = [p for p in path.iterdir() if not p.name.startswith(".")]
-    arrays = [p for p in inside if p.suffix == ".npz" and p.is_file()]
-    others = [p for p in inside if p.is_dir() or p.suffix.lower() in SUFFIXES]
-    return arrays[0] if len(arrays) == 1 and not others else None
-
-
-def _load_folder(path: Path, split: str, options: dict[str, Any]) -> ImageSet:
-    for key in options:
-        if key not in _FOLDER_OPTIONS:
-            raise unknown("option for a folder:", key, _FOLDER_OPTIONS)
-    return FolderSet(_split_folder(path, split), **{"name": path.resolve().name, **options})
-
-
-def split_folders(path: Path) -> list[str]:
-    """Return the splits of a folder: its sub-folders named train, val or test.
-
-    A single one next to other sub-folders is a class of that name (CIFAR-100 has trains).
-    """
-    inside = [p.name for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")]
-    splits = [name for name in _SPLIT_FOLDERS if name in inside]
-    return splits if len(splits) > 1 or len(inside) == 1 else []
-
-
-def _split_folder(path: Path, split: str) -> Path:
-    """Return the sub-folder of this split; the folder itself if it has no splits."""
-    splits = split_folders(path)
-    if not splits:
-        return path
-    if split not in splits:
-        raise unknown(f"split of {path}:", split, splits)
-    return path / split

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import struct
 import zlib
 from pathlib import Path
@@ -17,6 +19,7 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm", 
 
 MOST_PIXELS = 89_478_485
 """Maximum number of pixels of an image: a file of a few kilobytes can decode to gigabytes."""
+_READ_AT_ONCE = 1 << 24
 _ORIENTATION = 0x0112
 _MODES = {1: "L", 3: "RGB"}
 
@@ -25,8 +28,10 @@ class Unreadable(ValueError):
     """Error for an image file that is damaged or of an unknown format."""
 
 
-def decode(path: Path, side: int | None, channels: int, crop: int | None = None) -> NDArray[np.uint8]:
-    """Return the image as uint8 [C, H, W].
+def decode(
+    source: Path | bytes, side: int | None, channels: int, crop: int | None = None, where: str = ""
+) -> NDArray[np.uint8]:
+    """Return an image, a file or its encoded bytes, as uint8 [C, H, W]; errors call it `where`.
 
     The image is rotated according to its EXIF tag; 16-bit values are scaled to 8 bits; transparent parts become white;
     other color spaces become RGB (channels=3) or gray (channels=1, ITU-R 601 weights). `crop` cuts a square of that
@@ -34,14 +39,14 @@ def decode(path: Path, side: int | None, channels: int, crop: int | None = None)
     cuts out the central square. Of an animation the first frame is used.
     """
     try:
-        with Image.open(path) as file:
+        with Image.open(_openable(source)) as file:
             image = _normalize(file, channels)
     except FileNotFoundError:
         raise
     except _READ_ERRORS as error:
-        raise Unreadable(f"{path}: {_reason(error)}") from error
+        raise Unreadable(f"{where or str(source)}: {_reason(error)}") from error
     if crop is not None:
-        image = _center_square(image, crop, path)
+        image = _center_square(image, crop, where or str(source))
     return _resize(image, side, channels)
 
 
@@ -57,19 +62,27 @@ def _resize(image: Image.Image, side: int | None, channels: int) -> NDArray[np.u
     return array[None] if channels == 1 else array.transpose(2, 0, 1)
 
 
-def _center_square(image: Image.Image, crop: int, path: Path) -> Image.Image:
+def _openable(source: Path | bytes) -> Path | io.BytesIO:
+    if isinstance(source, bytes) and not source:
+        raise ValueError("there are no bytes (an empty entry, or only the path of a file)")
+    return io.BytesIO(source) if isinstance(source, bytes) else source
+
+
+def _center_square(image: Image.Image, crop: int, where: str) -> Image.Image:
     """Return the central square of an image; an odd margin is larger by one at the right and at the bottom."""
     width, height = image.size
     if min(width, height) < crop:
-        raise Unreadable(f"{path}: crop={crop} needs at least {crop}×{crop} pixels, the image has {width}×{height}")
+        raise Unreadable(f"{where}: crop={crop} needs at least {crop}×{crop} pixels, the image has {width}×{height}")
     left, top = (width - crop) // 2, (height - crop) // 2
     return image.crop((left, top, left + crop, top + crop))
 
 
-def probe(path: Path) -> tuple[bytes, int, int]:
-    """Return the hash of the file's bytes, and the upright image's width and height; decode it to find damage."""
+def probe(source: Path | bytes) -> tuple[bytes, int, int]:
+    """Return the hash of an image's bytes, and the upright image's width and height; decode it to find damage."""
     try:
-        with Image.open(path) as image:
+        if isinstance(source, Path) and source.stat().st_size <= _READ_AT_ONCE:
+            source = source.read_bytes()  # once for both, the pixels and the hash
+        with Image.open(_openable(source)) as image:
             width, height = image.size
             if image.getexif().get(_ORIENTATION, 1) >= 5:
                 width, height = height, width
@@ -77,7 +90,9 @@ def probe(path: Path) -> tuple[bytes, int, int]:
             _normalize(image, 3)
     except _READ_ERRORS as error:
         raise Unreadable(_reason(error)) from error
-    return bytes.fromhex(sha256(path.resolve())), width, height
+    if isinstance(source, Path):
+        return bytes.fromhex(sha256(source.resolve())), width, height
+    return hashlib.sha256(source).digest(), width, height
 
 
 _READ_ERRORS = (

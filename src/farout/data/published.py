@@ -1,14 +1,13 @@
-"""Reader of corrupted sets in the layout of CIFAR-10-C: SHIFT.npy holds all severities in order, next to labels.npy."""
+"""Reader of .npy files next to labels.npy: images.npy, or SHIFT.npy with all severities in order, as in CIFAR-10-C."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from farout.data.arrays import ArraySet
+from farout.data.mapped import Mapped
 from farout.data.stamps import Files
 from farout.data.writing.facts import read_facts
 from farout.data.writing.layout import PUBLISHED_NAMES
@@ -16,31 +15,32 @@ from farout.data.writing.manifest import FILE, read_manifest
 from farout.shifts.corruption import SEVERITIES
 from farout.shifts.selection import PUBLISHED
 
+IMAGES, LABELS = "images.npy", "labels.npy"
+"""Files of a folder that is one set."""
 
-def read_npy(path: Path) -> ArraySet:
+
+def read_npy(path: Path, name: str | None = None) -> ArraySet:
     """Return the memory-mapped images of an .npy file, with labels.npy and the attribute "severity" if known."""
-    files = Files.at(path.parent, [name for name in (path.name, "labels.npy") if (path.parent / name).exists()])
-    images, labels, severities = _load_array(path), None, _find_severities(path)
-    if (path.parent / "labels.npy").exists():
-        labels = _load_array(path.parent / "labels.npy")[
-            : len(images)
-        ]  # labels.npy may cover more severities than this file
-    if severities and len(images) % len(severities):
+    files = Files.at(path.parent, [name for name in (path.name, LABELS) if (path.parent / name).exists()])
+    images, labels, severities = _open(path), None, _find_severities(path)
+    total = images.header.shape[0] if images.header.shape else 0
+    if (path.parent / LABELS).exists():
+        labels = _open(path.parent / LABELS).open()
+        labels = labels if path.name == IMAGES else labels[:total]  # they may cover more severities than this file
+    if severities and total % len(severities):
         raise ValueError(
-            f"{path} has {len(images):,} images; expected the same number for each of the severities {severities}"
+            f"{path} has {total:,} images; expected the same number for each of the severities {severities}"
         )
-    severity = np.repeat(severities, len(images) // len(severities)) if severities else None
-    found = ArraySet(images, labels, name=path.stem, attributes={"severity": severity})
-    found.files, found.part = files, str(severities)
-    return found
+    severity = np.repeat(severities, total // len(severities)) if severities else None
+    attributes = {"severity": severity}
+    return ArraySet(images, labels, name=name or path.stem, attributes=attributes, files=files, part=str(severities))
 
 
-def _load_array(path: Path) -> NDArray[Any]:
+def _open(path: Path) -> Mapped:
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return Mapped.at(path)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is damaged or no .npy file ({error}); write it again with numpy.save") from error
-    return array
 
 
 def _find_severities(path: Path) -> list[int]:

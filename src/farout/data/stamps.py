@@ -21,7 +21,6 @@ RESOLUTION = 2.0
 class Files(NamedTuple):
     """Files with their stamps at one moment, before they are read."""
 
-    paths: tuple[Path, ...]
     stamps: list[list[Json]]
     settled: bool
     """True if a change after that moment will show in a stamp."""
@@ -29,14 +28,14 @@ class Files(NamedTuple):
     @classmethod
     def at(cls, root: Path, names: Sequence[str] = ("",)) -> Files:
         """Return the stamps of these files below `root`, or of the one file `root`."""
-        now, paths = time.time(), tuple(root / name for name in names)
-        stats = [path.stat() for path in paths]
+        now = time.time()
+        stats = [(root / name).stat() for name in names]
         stamps = [
             [name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
             for name, stat in zip(names, stats, strict=True)
         ]
         changed = max((max(stat.st_mtime, stat.st_ctime) for stat in stats), default=0.0)
-        return cls(paths, [[str(root.resolve())], *stamps], changed < now - RESOLUTION)
+        return cls([[str(root.resolve())], *stamps], changed < now - RESOLUTION)
 
     @property
     def unchanged(self) -> bool:

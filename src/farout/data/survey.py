@@ -1,84 +1,67 @@
-"""Survey of image files: hash and size of every file, read once before a long run and then cached."""
+"""Survey of encoded images: hash and size of every image, read once before a long run and then cached."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.data.cache import cache_folder
+from farout.data.entries import Entries
+from farout.data.kept import Arrays, kept
 from farout.data.pixels import Unreadable, probe
-from farout.data.stamps import Files
-from farout.files import atomic_file
-from farout.identity import digest
-from farout.progress import track
+from farout.progress import task
+from farout.tensors import chunks
 
-_VERSION = 2
+_VERSION = 3
 _SHOWN = 5
+_AT_ONCE = 256
+"""Images that are read at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """Hash of the bytes of every file, and width and height of every image."""
+    """Hash of the bytes of every image, and its width and height."""
 
     hashes: NDArray[np.uint8]  # [N, 32]
     sizes: NDArray[np.int64]  # [N, 2]
 
+    def select(self, selected: NDArray[np.int64]) -> Survey:
+        """Return the survey of some of the images."""
+        return Survey(self.hashes[selected], self.sizes[selected])
 
-def survey(root: Path, files: Sequence[str], name: str) -> Survey:
-    """Return the survey of these files; raise an error that lists files that cannot be read.
 
-    The survey is cached under a hash of the stamps of all files (see `farout.data.stamps`), so that a changed file is
-    read again.
+def survey(entries: Entries, name: str) -> Survey:
+    """Return the survey of these images; raise an error that lists images that cannot be read.
+
+    The survey is cached under the stamps of all files, so that a changed file is read again.
     """
-    known = Files.at(root, files)
-    path = cache_folder() / "surveys" / f"{digest([_VERSION, known.stamps])}.npz"
-    result = _read_cache(path, len(files)) if known.settled else None
-    if result is None:
-        result = _read_files(root, files, name)
-        if not known.unchanged:
-            return result
-        with contextlib.suppress(OSError):  # without a cache the files are read again next time
-            _write_cache(path, result)
-    return result
+    files = entries.files()
+    return Survey(**kept("surveys", [_VERSION, entries.key], files, lambda: _read(entries, name)))
 
 
-def _read_files(root: Path, files: Sequence[str], name: str) -> Survey:
-    def one(file: str) -> tuple[bytes, int, int] | Unreadable:
+def _read(entries: Entries, name: str) -> Arrays:
+    total, bad = len(entries), dict[int, Unreadable]()
+    hashes, sizes = np.empty((total, 32), np.uint8), np.empty((total, 2), np.int64)
+
+    def look(index: int, image: Path | bytes) -> None:
         try:
-            return probe(root / file)
+            found, *size = probe(image)
+            hashes[index], sizes[index] = np.frombuffer(found, np.uint8), size
         except Unreadable as error:
-            return error
+            bad[index] = error
 
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        found = list(track(pool.map(one, files), len(files), f"checking {name}", "files"))
-    bad = [(file, one) for file, one in zip(files, found, strict=True) if isinstance(one, Unreadable)]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool, task(f"checking {name}", total, "files") as count:
+        for part in chunks(total, _AT_ONCE):
+            indices = np.arange(part.start, part.stop)
+            list(pool.map(look, indices.tolist(), entries.read(indices)))
+            count(len(indices))
     if bad:
-        listed = "\n".join(f"  {file}: {error}" for file, error in bad[:_SHOWN])
+        listed = "\n".join(f"  {entries.names[index]}: {bad[index]}" for index in sorted(bad)[:_SHOWN])
         more = f"\n  and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
-        count = f"{len(bad):,} of {len(files):,} images in {root}"
-        raise Unreadable(f"{name}: {count} cannot be read; replace or remove them:\n{listed}{more}")
-    good = [one for one in found if not isinstance(one, Unreadable)]
-    hashes = np.frombuffer(b"".join(one[0] for one in good), np.uint8).reshape(-1, 32)
-    return Survey(hashes, np.array([one[1:] for one in good], np.int64).reshape(-1, 2))
-
-
-def _read_cache(path: Path, total: int) -> Survey | None:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            result = Survey(file["hashes"], file["sizes"])
-    except (OSError, ValueError, KeyError, EOFError):
-        return None
-    return result if result.hashes.shape == (total, 32) and result.sizes.shape == (total, 2) else None
-
-
-def _write_cache(path: Path, result: Survey) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, hashes=result.hashes, sizes=result.sizes)
+        count_of = f"{len(bad):,} of {total:,} images in {entries.place}"
+        raise Unreadable(f"{name}: {count_of} cannot be read; replace or remove them:\n{listed}{more}")
+    return {"hashes": hashes, "sizes": sizes}

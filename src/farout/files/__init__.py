@@ -1,6 +1,7 @@
-"""Files: atomic writes, checksums, locks between processes, and paths without symbolic links."""
+"""Files: atomic writes, checksums, locks between processes, paths without symbolic links, and mapped arrays."""
 
 from farout.files.locks import holders, lock
+from farout.files.mapping import blocks, release
 from farout.files.paths import (
     UnsafePath,
     check_path,
@@ -8,6 +9,7 @@ from farout.files.paths import (
     has_file,
     has_size,
     make_folder,
+    mode_of,
     open_file,
     remove_tree,
     sha256,
@@ -18,6 +20,7 @@ from farout.files.writing import (
     atomic_folder,
     is_temporary,
     read_json,
+    remove_folder,
     remove_temporaries,
     sync,
     temporary_path,
@@ -30,6 +33,7 @@ __all__ = [
     "atomic_file",
     "atomic_files",
     "atomic_folder",
+    "blocks",
     "check_path",
     "files_in",
     "has_file",
@@ -38,8 +42,11 @@ __all__ = [
     "is_temporary",
     "lock",
     "make_folder",
+    "mode_of",
     "open_file",
     "read_json",
+    "release",
+    "remove_folder",
     "remove_temporaries",
     "remove_tree",
     "sha256",

@@ -15,14 +15,14 @@ import stat
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 
 from farout.files.owners import Owner, owner_ended
-from farout.files.paths import check_path, has_file, mode_of, open_file, remove_tree
+from farout.files.paths import check_path, files_in, has_file, mode_of, open_file, remove_tree
 
 _LARGEST_JSON = 1 << 28
 ABANDONED = 24 * 3600.0
@@ -104,6 +104,16 @@ def _replace(temporary: Path, path: Path, root: Path | None) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or attempt == _TRIES - 1:
                 raise
+
+
+def remove_folder(path: Path, root: Path | None = None) -> None:
+    """Remove a folder with its content at once: other processes see all of it or nothing. Symbolic links raise."""
+    for _ in files_in(path, root):
+        pass
+    gone = temporary_path(path)
+    with suppress(FileNotFoundError):
+        path.rename(gone)
+        remove_tree(gone, root)
 
 
 @contextmanager

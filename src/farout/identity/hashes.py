@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from farout.files import blocks
+
 Json = Any
 """JSON value: nested dicts with string keys, lists, strings, numbers, booleans, None."""
 
@@ -37,7 +39,7 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     for name, array in arrays:
         array = np.asarray(array)
         total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
-        for part in np.array_split(array, max(1, array.nbytes >> 26)) if array.ndim else [array]:  # 64 MB at a time
+        for part in blocks(array):
             total.update(np.asarray(part, order="C").reshape(-1).view(np.uint8).data)
     return total.hexdigest()[:40]
 

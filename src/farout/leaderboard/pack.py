@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from farout.leaderboard.portable import renamed, short_names
 from farout.leaderboard.submission import FORMAT, MANIFEST, FileFacts, Manifest, Submission, Versions
 from farout.protocols.document import document
 from farout.report.html import write_report
+from farout.study.packing import Packing
 from farout.study.records import write_record, write_verified_json
 from farout.study.results import PLAN, Results, plan_facts
 from farout.study.sources.opening import opened_by
@@ -96,6 +96,7 @@ def _write_records(results: Results, folder: Path) -> None:
         elif failure := results.store.failure(cell):
             (folder / "failures").mkdir(exist_ok=True)
             store.fail(cell, {"reason": failure["reason"], "traceback": failure["reason"]})
+    Packing(folder, store.packs).pack()
 
 
 def _copy_record(store: Store, cell: str, folder: Path) -> None:
@@ -108,7 +109,7 @@ def _copy_record(store: Store, cell: str, folder: Path) -> None:
     folder.mkdir(parents=True)
     kept = [name for name in files if name not in left_out]
     for name in kept:
-        shutil.copyfile(store.path(cell) / name, folder / name)
+        (folder / name).write_bytes(store.read(cell, name))
     omitted = {name: files[name] for name in files if name in left_out}
     write_record(folder, {**facts, **({OMITTED: omitted} if omitted else {})}, kept)
 

@@ -203,7 +203,7 @@ def _restore(own: Store, cell: str, available: Mapping[str, Path], store: Store)
     folder = store.path(cell)
     folder.mkdir()
     for name in files:
-        shutil.copyfile(own.path(cell) / name, folder / name)
+        (folder / name).write_bytes(own.read(cell, name))
     for name, entry in omitted.items():
         shutil.copyfile(available[entry["sha256"]], folder / name)
     write_record(folder, facts, [*files, *omitted])

@@ -2,6 +2,7 @@
 
 submission.json   the manifest: versions, image sets, networks, files
 plan.json         the study and its results by protocol, as `farout run` wrote them
+packs/            results of large runs, many in one file
 cells/<id>/       record.json and the files of a result: scores.parquet, examples.safetensors, …
 failures/<id>.json  why a result is missing
 data/<n>.parquet  labels and attributes of the images of one set
@@ -35,6 +36,7 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 LAYOUT = re.compile(
     r"(plan\.json|intervals\.json|report\.html|tables/[^/]+\.(csv|tex)|data/\d+\.parquet|failures/[^/]+\.json|cells/[^/]+/[^/]+)"
+    r"|packs/[0-9a-f]{64}\.pack"
 )
 """Files that a submission may hold."""
 

@@ -59,6 +59,11 @@ def read_verified_json(path: Path, root: Path | None = None) -> dict[str, Any]:
         value = read_json(path, root)
     except ValueError as error:
         raise Damaged(path, str(error.__cause__ or error)) from error
+    return verified_content(path, value)
+
+
+def verified_content(path: Path, value: Any) -> dict[str, Any]:
+    """Return the content of a parsed file of `write_verified_json`."""
     if not isinstance(value, dict) or CHECKSUM not in value:
         raise Damaged(path, "it has no checksum; files of older versions have none")
     content = {key: item for key, item in value.items() if key != CHECKSUM}
@@ -81,15 +86,23 @@ def verify_record(folder: Path, root: Path) -> dict[str, Any]:
 
 def _cached_record(path: Path) -> dict[str, Any]:
     """Return a record, verified once until its file changes."""
-    signature = _signature(path)
+    signature = file_signature(path)
     cached = _records.get(path)
     if cached is None or cached[0] != signature:
-        cached = _records[path] = signature, _read_record(path)
+        cached = _records[path] = signature, read_record(path)
     return cached[1]
 
 
-def _read_record(path: Path) -> dict[str, Any]:
-    record = read_verified_json(path)
+def read_record(path: Path) -> dict[str, Any]:
+    """Return a record.json, verified; its files are not."""
+    return checked_record(path, read_verified_json(path))
+
+
+def checked_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record. Raise `Damaged` if it has another format, or does not list its files.
+
+    path: where it was read, for the error.
+    """
     if record.get("format") != FORMAT:
         raise Damaged(path, f"it has format {record.get('format', 1)}, and this version reads format {FORMAT}")
     files = record.get("files")
@@ -103,12 +116,26 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 def _verify_file(path: Path, expected: Mapping[str, Any]) -> None:
     try:
-        signature = _signature(path)
+        signature = file_signature(path)
     except FileNotFoundError:
         raise Damaged(path, "it is missing") from None
-    if signature[0] != expected["bytes"]:
-        raise Damaged(path, f"it has {signature[0]:,} bytes, expected {expected['bytes']}")
-    if _checksum(path, signature) != expected["sha256"]:
+    _check(path, expected, signature[0], lambda: _checksum(path, signature))
+
+
+def check_bytes(path: Path, expected: Mapping[str, Any], content: bytes) -> None:
+    """Raise `Damaged` if the content of a file has not the size and the checksum that its record lists."""
+    _check(path, expected, len(content), lambda: checksum(content))
+
+
+def checksum(content: bytes) -> str:
+    """Return the SHA-256 checksum of a content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _check(path: Path, expected: Mapping[str, Any], size: int, sha256: Callable[[], str]) -> None:
+    if size != expected["bytes"]:
+        raise Damaged(path, f"it has {size:,} bytes, expected {expected['bytes']}")
+    if sha256() != expected["sha256"]:
         raise Damaged(path, "its checksum does not match")
 
 
@@ -120,7 +147,8 @@ def _checksum(path: Path, signature: Signature) -> str:
     return cached[1]
 
 
-def _signature(path: Path) -> Signature:
+def file_signature(path: Path) -> Signature:
+    """Return the signature of a regular file. Raise `UnsafePath` for anything else."""
     status = os.lstat(path)
     if not stat.S_ISREG(status.st_mode):
         has_file(path)  # raises an error that says what it is
@@ -128,7 +156,7 @@ def _signature(path: Path) -> Signature:
 
 
 def _digest(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+    return checksum(json.dumps(record, sort_keys=True).encode())
 
 
 def write_sealed(folder: Path, name: str, write: Callable[[Path], None]) -> Path:

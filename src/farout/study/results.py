@@ -149,7 +149,8 @@ class Results:
     def damaged(self) -> list[str]:
         """Texts on the damaged files of the run, which count as missing."""
         cells = dict.fromkeys(cell for row in self.rows for cell in (*row.requires, row.cell))
-        return shortened([reason for cell in cells if (reason := self.store.damaged(cell))])
+        reasons = [reason for cell in cells if (reason := self.store.damaged(cell))]
+        return shortened([*self.store.packs.damaged(), *reasons])
 
     def done(self, protocol: str) -> list[Row]:
         """Return the protocol's rows that have a result, except those of `classified`."""

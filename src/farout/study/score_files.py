@@ -53,7 +53,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[list[pa.Table]]:
 
 def _types(results: Results, row: Row) -> dict[str, pa.DataType]:
     """Return the types of the per-image columns of a row."""
-    schema = pq.read_schema(results.store.file(row.cell, SCORES))
+    schema = results.store.parquet(row.cell).schema_arrow
     return dict(zip(schema.names, schema.types, strict=True))
 
 
@@ -72,7 +72,7 @@ def _wider(types: set[pa.DataType]) -> pa.DataType:
 
 def _table(results: Results, row: Row, tags: Mapping[str, str], types: Mapping[str, pa.DataType]) -> pa.Table:
     """Return the columns of one row; those that it lacks are null."""
-    stored = pq.ParquetFile(results.store.file(row.cell, SCORES)).read()
+    stored = results.store.parquet(row.cell).read()
     columns = {name: pa.array([row.tags.get(tag)], pa.string()).take([0] * len(stored)) for tag, name in tags.items()}
     for name, one in types.items():
         known = name in stored.column_names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Snapshot(Store):
         self._verified_facts.pop(cell, None)
         super().write(cell, facts, files)
 
-    def remove_result(self, cell: str) -> None:
-        self._verified_facts.pop(cell, None)
-        super().remove_result(cell)
+    def remove_results(self, cells: Collection[str]) -> None:
+        for cell in cells:
+            self._verified_facts.pop(cell, None)
+        super().remove_results(cells)

@@ -87,7 +87,7 @@ class StatusReader:
             return Status(root.name, "", PLANNING)
         plan = self._read_plan(root / PLAN)
         cells = set(dict.fromkeys(cell for row in plan.rows for cell in (*row.requires, row.cell)))
-        done = cells & _names(root / "cells", root)
+        done = cells & (_names(root / "cells", root) | self.store.packs.cells())  # in the order in which they move
         reasons = dict(self._reasons(cells - done))
         state = RUNNING if owners else FINISHED if len(done) == len(cells) else STOPPED
         local = any(owner.dead is not None for owner in owners)

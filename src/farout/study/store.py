@@ -1,6 +1,7 @@
 """Store of results: records that are complete or absent, parts of unfinished work, and failures.
 
 cells/<id>/    record.json and the files of the cell: scores.parquet, state.safetensors, examples.safetensors
+packs/         small records of large runs, many in one file; a record that is in cells/ too is read there
 partial/<id>/  finished chunks of unfinished work; removed when the work is finished
 failures/<id>.json   why a cell failed in its last attempt; removed when it succeeds
 running/       activity of each process of the run, and the run's progress; removed when the process ends
@@ -11,17 +12,21 @@ they are read. The folder may come from somebody else: no symbolic link in it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import shutil
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load, load_file, save_file
 
 from farout.files import (
     UnsafePath,
@@ -30,13 +35,17 @@ from farout.files import (
     has_file,
     lock,
     make_folder,
+    mode_of,
+    open_file,
+    remove_folder,
     remove_temporaries,
     remove_tree,
     temporary_path,
 )  # fmt: skip
 from farout.identity import digest
+from farout.study.pack_folder import PackFolder
+from farout.study.packing import Packing
 from farout.study.records import (
-    RECORD,
     Damaged,
     find_sealed,
     is_plain,
@@ -49,6 +58,7 @@ from farout.study.records import (
 from farout.study.table_cache import TABLES
 
 Arrays = Mapping[str, NDArray[Any]]
+T = TypeVar("T")
 SCORES = "scores.parquet"
 """Name of the file with the per-image columns."""
 
@@ -62,6 +72,9 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        self.packs = PackFolder(self.root)
+        self._packing = Packing(self.root, self.packs)
+        self._locked = False
 
     def open(self) -> Store:
         """Create the folders and check that they are writable, before any long work."""
@@ -91,20 +104,27 @@ class Store:
                     f"another run is writing to {self.root}; wait for it or choose another folder with --out"
                 ) from error
             self._remove_temporaries()
+            self._locked = True
+            stack.callback(setattr, self, "_locked", False)
             yield
 
     def _remove_temporaries(self) -> None:
         """Remove the temporary files of processes that have ended; other processes may be writing right now."""
         partial = self.root / "partial"
         works = sorted(path for path in check_path(partial).iterdir() if check_path(path).is_dir())
-        for folder in (self.root, self.root / "cells", self.root / "failures", *works):
+        packs = [self.packs.path] if check_path(self.packs.path, self.root).is_dir() else []
+        for folder in (self.root, self.root / "cells", self.root / "failures", *packs, *works):
             remove_temporaries(folder, self.root, folders=folder.name == "cells")
 
     # Records
 
     def has(self, cell: str) -> bool:
         """Return True if there is an undamaged record of the cell, with all its files."""
-        return has_file(self.path(cell) / RECORD, self.root) and self.damaged(cell) is None
+        try:
+            self.facts(cell)
+        except (Damaged, FileNotFoundError):
+            return False
+        return True
 
     def damaged(self, cell: str) -> str | None:
         """Return which file of a record is damaged and why; None if there is no record, or an undamaged one."""
@@ -117,7 +137,7 @@ class Store:
         return None
 
     def path(self, cell: str) -> Path:
-        """Return the folder of a cell's record."""
+        """Return the folder of a cell's record, which is not there if the record is packed."""
         return check_path(self.root / "cells" / _plain(cell), self.root)
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
@@ -130,35 +150,91 @@ class Store:
         except UnsafePath:
             raise
         except OSError as error:
-            raise StoreError(
-                f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run "
-                "the same command again to resume"
-            ) from error
+            raise self._unwritable(error) from error
         self.forget_failure(cell)
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write results to {self.root}: {error}; finished results are kept: free some space and run the "
+            "same command again to resume"
+        )
 
     def facts(self, cell: str) -> dict[str, Any]:
         """Return the facts of a record, after verifying all its files."""
-        return verify_record(self.path(cell), self.root)
+        folder = self.path(cell)
+        if mode_of(folder) is not None:
+            try:
+                return verify_record(folder, self.root)
+            except (FileNotFoundError, Damaged):
+                if mode_of(folder) is not None:  # else it was packed meanwhile
+                    raise
+        return self.packs.facts(cell)
 
     def content(self, cell: str) -> str:
         """Return a hash of the content of a record: of its files, or of its facts if it has none."""
         facts = self.facts(cell)
         return digest(facts["files"] or facts)
 
-    def remove_result(self, cell: str) -> None:
-        """Remove a record."""
-        remove_tree(self.path(cell), self.root)
+    def remove_results(self, cells: Collection[str]) -> None:
+        """Remove records. The caller must hold the lock if other processes use the store."""
+        folders = [self.path(cell) for cell in cells]
+        self.packs.remove(cells)
+        for folder in folders:
+            remove_folder(folder, self.root)
+
+    def pack(self, at_least: int | None = None) -> None:
+        """Move small records into packs if there are many, or `at_least` so many; only while the lock is held."""
+        if self._locked:
+            try:
+                self._packing.pack(at_least)
+            except UnsafePath:
+                raise
+            except OSError as error:
+                raise self._unwritable(error) from error
 
     def file(self, cell: str, name: str) -> Path:
-        """Return the path of a verified file of a record. Raise FileNotFoundError if the record has no such file."""
-        return self._verified(cell, name)[0]
+        """Return the path of a verified file of a record: of a copy outside of the store if the record is packed.
 
-    def _verified(self, cell: str, name: str) -> tuple[Path, str]:
-        """Return the path and the checksum of a verified file of a record."""
+        Raise FileNotFoundError if the record has no such file.
+        """
+        self._checksum(cell, name)
+        path = self.path(cell) / name
+        if has_file(path, self.root):
+            return path
+        copy = self._copies / f"{cell}-{name}"
+        copy.write_bytes(self.read(cell, name))
+        return copy
+
+    @cached_property
+    def _copies(self) -> Path:
+        """Folder of copies of packed files, which goes with this object."""
+        folder = mkdtemp(prefix="farout-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder)
+
+    def read(self, cell: str, name: str) -> bytes:
+        """Return the content of a verified file of a record."""
+        return self._load(cell, name, self._content, bytes)
+
+    def _content(self, path: Path) -> bytes:
+        with open_file(path, self.root) as file:
+            return file.read()
+
+    def _load(self, cell: str, name: str, from_file: Callable[[Path], T], from_bytes: Callable[[bytes], T]) -> T:
+        """Load a verified file of a record from its folder; from its pack if it is packed, perhaps just now."""
+        self._checksum(cell, name)
+        path = self.path(cell) / name
+        with suppress(FileNotFoundError):
+            return from_file(path)
+        return from_bytes(self.packs.read(cell, name))
+
+    def _checksum(self, cell: str, name: str) -> str:
+        """Return the checksum of a verified file of a record."""
         files = self.facts(cell)["files"]
         if name not in files:
             raise FileNotFoundError(f"the result in {self.path(cell)} has no {name}")
-        return self.path(cell) / name, files[name]["sha256"]
+        checksum: str = files[name]["sha256"]
+        return checksum
 
     def scores(self, cell: str) -> NDArray[np.float64]:
         """Return the per-image scores of a record."""
@@ -178,16 +254,28 @@ class Store:
         return column
 
     def _table(self, cell: str) -> pa.Table:
-        path, checksum = self._verified(cell, SCORES)
+        with self._parquet_errors(cell):
+            return TABLES.get(self._checksum(cell, SCORES), lambda: self.parquet(cell).read(use_threads=False))
+
+    def parquet(self, cell: str) -> pq.ParquetFile:
+        """Return the file of per-image columns, opened."""
+        with self._parquet_errors(cell):
+            return self._load(cell, SCORES, pq.ParquetFile, lambda content: pq.ParquetFile(pa.BufferReader(content)))
+
+    @contextmanager
+    def _parquet_errors(self, cell: str) -> Iterator[None]:
+        """Convert the errors of Parquet to `Damaged`."""
         try:
-            return TABLES.read(path, checksum)
+            yield
+        except (Damaged, UnsafePath, FileNotFoundError):
+            raise
         except (pa.ArrowException, OSError) as error:
-            raise Damaged(path, str(error)) from error
+            raise Damaged(self.path(cell) / SCORES, str(error)) from error
 
     def arrays(self, cell: str, file: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of one safetensors file of a record; an empty dict if there is no such file."""
         try:
-            return dict(load_file(self.file(cell, file)))
+            return dict(self._load(cell, file, load_file, load))
         except FileNotFoundError:
             return {}
         except SafetensorError as error:

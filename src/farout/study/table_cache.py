@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from pathlib import Path
+from collections.abc import Callable
 from threading import Lock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 
 class TableCache:
@@ -18,13 +17,13 @@ class TableCache:
         self._tables: OrderedDict[str, tuple[pa.Table, int]] = OrderedDict()
         self._lock = Lock()
 
-    def read(self, path: Path, checksum: str) -> pa.Table:
-        """Return the table of a verified file, whose content the checksum identifies."""
+    def get(self, checksum: str, read: Callable[[], pa.Table]) -> pa.Table:
+        """Return the table of a verified file, whose content the checksum identifies; `read` if it is not kept."""
         with self._lock:
             if checksum in self._tables:
                 self._tables.move_to_end(checksum)
                 return self._tables[checksum][0]
-        table = pq.ParquetFile(path).read(use_threads=False)  # threads are slower for tables of this size
+        table = read()
         with self._lock:
             self._keep(checksum, table)
         return table

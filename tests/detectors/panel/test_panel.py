@@ -228,7 +228,7 @@ def test_a_member_fits_the_panels_own_detector() -> None:
 def test_a_members_identity_is_its_detectors_its_networks_and_what_it_learned() -> None:
     panel = Panel(network(), [KNN(k=3)])
     member = panel["knn"]
-    expected = {"name": "knn", "version": 1, "params": KNN(k=3).params, "network": panel.network.digest}
+    expected = {"name": "knn", "version": 1, "params": KNN(k=3).identity()["params"], "network": panel.network.digest}
     identities = []
     for seed in (1, 2, 1):
         member.fit(images(130, seed))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 
 from farout.core import Activations
-from farout.detectors.panel import table as tables
+from farout.detectors.panel.memory import Memory
 from farout.detectors.panel.table import Table, columns_of
 
 
@@ -20,10 +19,8 @@ def some(rows: int) -> Activations:
 
 
 @pytest.mark.parametrize("in_memory", [1 << 30, 0])
-def test_chunks_in_any_order_come_out_in_place(in_memory: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tables, "IN_MEMORY", in_memory)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    whole, table = some(10), Table(10)
+def test_chunks_in_any_order_come_out_in_place(in_memory: int, tmp_path: Path) -> None:
+    whole, table = some(10), Table(10, memory=Memory(lambda: tmp_path, in_memory))
     for part in (slice(7, 10), slice(0, 4), slice(4, 7)):
         table.put(part.start, columns_of(whole[part], frozenset({"logits", "features", "blocks"})))
     found = table.activations()

@@ -67,6 +67,11 @@ def test_the_full_recipe_is_that_of_the_paper(name: str) -> None:
 
 
 PARAMS: dict[str, dict[str, Any]] = {
+    "ae": {"width": 128, "latent": 128},
+    "nae": {"width": 128, "latent": 32, "latent_steps": 20, "data_steps": 40, "buffer": 10_000},
+    "likelihood_ratio": {"density": "pixelcnn", "mutation": 0.1, "penalty": 0.0},
+    "likelihood_regret": {"width": 32, "latent": 100, "updates": 100},
+    "vit": {"side": 224, "patch": 16, "width": 768, "depth": 12, "scoring": "mds"},
     "oe": {"width": 96, "ratio": 2, "weight": 0.5},
     "acet": {"steps": 40, "epsilon": None},
     "good": {"quantile": 0.8, "epsilon": 0.01, "weight": 1.0},

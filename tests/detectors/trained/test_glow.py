@@ -8,11 +8,12 @@ from torch import Tensor
 
 import farout
 from farout.core import ImageSet
-from farout.detectors.trained.density import dequantize
+from farout.detectors.trained.density import dequantize, sample_images
 from farout.detectors.trained.glow import Glow
 from farout.detectors.trained.glow.flow import Flow
 from farout.detectors.trained.glow.layers import ActNorm, NormedConvolution, Split, ZeroConvolution
 from farout.rng import generator
+from farout.training import Context, Position, Recipe
 
 
 def random_flow(channels: int = 1, side: int = 4, levels: int = 2, scale: float = 0.05) -> Flow:
@@ -94,9 +95,9 @@ def test_a_coupling_shifts_and_scales_the_second_half():
 
 
 def test_training_starts_from_norms_that_are_set_on_training_images_and_sees_noise():
-    """Without initialization a first step, with a tiny rate, would leave shifts and scales at zero."""
+    """Without initialization the steps, with a tiny rate, would leave shifts and scales at zero."""
     train, seen = training_images(40), list[Tensor]()
-    detector = Glow(depth=1, width=4, training={"steps": 1, "batch": 16, "lr": 1e-9})
+    detector = Glow(depth=1, width=4, training={"epochs": 2, "batch": 16, "lr": 1e-9})
     build = detector.density
 
     def spied(*size: int) -> Flow:
@@ -105,11 +106,17 @@ def test_training_starts_from_norms_that_are_set_on_training_images_and_sees_noi
         return flow
 
     detector.density = spied
-    detector.fit(train, val=train)
+    detector.fit(train, val=train.limit(3))
+    assert [len(images) for images in seen].count(40) == 1, "all images initialize it, once"
     shift = detector.trained_density.levels[0][0].shift
     assert shift.abs().min() > 0.01
     whole = [bool(((images * 255).round() / 255 - images).abs().max() < 1e-6) for images in seen]
     assert not any(whole)
+
+
+def test_at_most_256_images_initialize_it():
+    context = Context(Position("", 0, 0, 1, 1), Recipe(epochs=1), {}, torch.device("cpu"), seed=0)
+    assert len(sample_images(training_images(300), context)) == 256
 
 
 def test_a_zero_convolution_is_scaled_by_exp_of_three_log_scales():
@@ -119,6 +126,11 @@ def test_a_zero_convolution_is_scaled_by_exp_of_three_log_scales():
     torch.nn.init.ones_(layer.convolution.bias)
     torch.nn.init.constant_(layer.log_scale, 0.5)
     torch.testing.assert_close(layer(inputs), torch.full((1, 2, 4, 4), math.exp(1.5)))
+
+
+def test_convolutions_of_couplings_start_with_the_authors_deviation():
+    weight = NormedConvolution(64, 64, 3).convolution.weight
+    assert weight.std().item() == pytest.approx(0.05, rel=0.02)
 
 
 def test_initialization_standardizes_the_outputs_of_every_norm():

@@ -38,6 +38,17 @@ def test_the_files_are_lossless(codec):
     assert compressed_bytes(Image.fromarray(pixels), codec) == len(file.getvalue())
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_size_is_that_of_the_png_with_the_strongest_compression(channels):
+    pixels = torch.randint(0, 6, (2, channels, 32, 32), generator=generator(1)) * 50 + torch.arange(32) // 8
+    sizes = []
+    for one in pixels.byte().permute(0, 2, 3, 1).numpy():
+        file = io.BytesIO()
+        Image.fromarray(one.squeeze()).save(file, "PNG", compress_level=9)
+        sizes.append(8 * len(file.getvalue()) / (channels * 32 * 32))
+    assert complexity(pixels / 255, "png").tolist() == pytest.approx(sizes)
+
+
 def test_the_score_is_bits_minus_bits_per_value():
     detector = InputComplexity(
         density="glow", density_params={"depth": 1, "width": 4}, codec="jpeg2000", training={"steps": 1, "batch": 4}

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 import farout
 from farout.detectors.trained.likelihood_ratio import LikelihoodRatio, mutate
+from farout.detectors.trained.pixelcnn.network import PixelNetwork
 from farout.rng import generator
 
 
@@ -20,9 +22,9 @@ def test_mutations_replace_the_given_share_by_uniform_values():
     assert values[changed].mean().item() == pytest.approx(127.6, abs=3)
 
 
-def fitted(density: str, **settings: float) -> LikelihoodRatio:
+def fitted(density: str, training: dict[str, object] | None = None, **settings: float) -> LikelihoodRatio:
     train = farout.load("toy", "train").limit(4)
-    training, sizes = {"steps": 1, "batch": 4}, {"width": 4}
+    training, sizes = {"steps": 1, "batch": 4, **(training or {})}, {"width": 4}
     detector = LikelihoodRatio(density=density, density_params=sizes, training=training, **settings)
     return detector.fit(train, val=train.limit(1))
 
@@ -43,6 +45,33 @@ def test_the_penalty_acts_on_the_background_only():
         assert all(torch.equal(one, other) for one, other in pairs) is same
     with pytest.raises(ValueError, match="mutation"):
         LikelihoodRatio(mutation=0.0)
+
+
+def test_the_penalty_is_the_sum_of_squared_weights():
+    """A step of plain gradient descent moves weights by −lr · 2 λ w more than without the penalty λ Σ w²."""
+    plain = {"optimizer": "sgd", "momentum": 0.0, "nesterov": False, "clip": None}
+    start = fitted("glow", {**plain, "lr": 1e-20})
+    without, penalized = (fitted("glow", {**plain, "lr": 1e-6}, penalty=penalty) for penalty in (0.0, 4e3))
+    networks = (one.modules["background"].parameters() for one in (start, without, penalized))
+    for weight, one, other in zip(*networks, strict=True):
+        torch.testing.assert_close(other - one, -1e-6 * 2 * 4e3 * weight, rtol=1e-3, atol=1e-6)
+
+
+def test_the_background_alone_learns_from_mutated_images(monkeypatch: pytest.MonkeyPatch):
+    seen: list[tuple[PixelNetwork, Tensor]] = []
+    likelihood = PixelNetwork.log_likelihood
+
+    def spied(self: PixelNetwork, images: Tensor) -> Tensor:
+        seen.append((self, images))
+        return likelihood(self, images)
+
+    monkeypatch.setattr(PixelNetwork, "log_likelihood", spied)
+    modules = fitted("pixelcnn", {"augment": "none"}, mutation=1.0).modules
+    known = farout.load("toy", "train").batch(range(4))
+    for network, images in seen:
+        same = (images[:, None] == known).flatten(2).all(2).any(1)
+        assert same.all() if network is modules["density"] else not same.any()
+    assert {id(network) for network, _ in seen} == {id(modules["density"]), id(modules["background"])}
 
 
 @pytest.mark.parametrize("name", ["likelihood_ratio", "input_complexity"])

@@ -9,9 +9,12 @@ import farout
 from farout.core import ImageSet
 from farout.detectors.trained.detector import Inputs
 from farout.detectors.trained.regret import LikelihoodRegret
+from farout.detectors.trained.regret.detector import EvidenceBound
 from farout.detectors.trained.regret.vae import VAE, Posterior
 from farout.rng import generator
+from farout.training import Batch, Context, Position, Recipe
 
+CONTEXT = Context(Position("", 0, 0, 1, 1), Recipe(epochs=1), {}, torch.device("cpu"), seed=0)
 TINY = {"width": 4, "latent": 3, "updates": 5, "draws": 2}
 
 
@@ -32,6 +35,46 @@ def test_the_divergence_is_that_of_normal_distributions():
     own = torch.distributions.Normal(posterior.mean, (posterior.log_variance / 2).exp())
     expected = torch.distributions.kl_divergence(own, torch.distributions.Normal(0.0, 1.0)).sum(1)
     torch.testing.assert_close(posterior.divergence(), expected)
+
+
+def test_latents_have_the_mean_and_the_standard_deviation_of_the_posterior():
+    posterior, noise = Posterior(torch.randn(4, 3), torch.randn(4, 3)), torch.randn(4, 3)
+    torch.testing.assert_close(posterior.at(noise), posterior.mean + posterior.log_variance.exp().sqrt() * noise)
+
+
+def test_the_bound_is_a_mean_over_the_noise():
+    vae, pixels, noise = built().modules["vae"], images(2), torch.randn(3, 3)
+    posterior = vae.encode(pixels)
+    errors = [vae.reconstruction(pixels, posterior.mean + posterior.log_variance.exp().sqrt() * one) for one in noise]
+    torch.testing.assert_close(vae.bound(pixels, posterior, noise), sum(errors) / 3 + posterior.divergence())
+
+
+def test_a_training_step_draws_other_latents_for_every_image_and_validation_is_in_evaluation_mode(monkeypatch):
+    detector, pixels = built(), images(4)
+    task, drawn = EvidenceBound(detector.modules["vae"], ImageSet.from_arrays(pixels.numpy())), []
+
+    def bound(images, posterior, noise):
+        drawn.append((noise, task.vae.training))
+        return VAE.bound(task.vae, images, posterior, noise)
+
+    monkeypatch.setattr(task.vae, "bound", bound)
+    task.vae.train()
+    task.loss("model", Batch(pixels, None, torch.arange(4)), CONTEXT)
+    task.validate(CONTEXT)
+    (first, training), (second, validating) = drawn
+    assert first.shape == second.shape == (1, 4, 3)
+    assert first.unique().numel() == second.unique().numel() == 12
+    assert (training, validating) == (True, False)
+
+
+def test_the_first_step_moves_every_latent_by_the_step_size_against_its_gradient():
+    detector, pixels = built(updates=1, step_size=0.3), images(2)
+    vae, start = detector.modules["vae"], detector.modules["vae"].encode(pixels)
+    leaves = [one.detach().requires_grad_() for one in start]
+    noise = torch.randn(1, 3, generator=generator(0, "likelihood_regret", "optimize"))
+    gradients = torch.autograd.grad(vae.bound(pixels, Posterior(*leaves), noise).sum(), leaves)
+    for before, after, gradient in zip(start, detector.optimized(pixels, start), gradients, strict=True):
+        torch.testing.assert_close(after - before, -0.3 * gradient.sign(), rtol=1e-3, atol=1e-3)
 
 
 def test_the_reconstruction_is_categorical_over_256_values():

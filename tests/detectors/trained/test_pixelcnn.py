@@ -155,6 +155,16 @@ def test_the_score_is_bits_per_dimension_and_falls_in_training():
     torch.testing.assert_close(detector.score(images)[2:3], detector.score(images[2:3]), rtol=1e-5, atol=1e-5)
 
 
+def test_the_weights_of_the_epoch_with_the_fewest_validation_bits_are_kept():
+    """The more it learns that all images are black, the less likely is noise."""
+    black, noise = ImageSet.from_arrays(torch.zeros(16, 1, 28, 28).numpy()), random_images(4, 1, 28, 28).float()
+    training = {"epochs": 3, "batch": 8, "lr": 0.01}
+    detector = PixelCNN(width=4, mixtures=2, training=training).fit(black, val=ImageSet.from_arrays(noise.numpy()))
+    figures = detector.history[0].figures
+    assert min(figures) < figures[-1] - 0.1
+    assert detector.score(noise).mean().item() == pytest.approx(min(figures), rel=1e-6)
+
+
 def test_the_same_seed_gives_the_same_weights_and_a_state_the_same_scores():
     train, settings = training_images(16), {"width": 4, "mixtures": 2}
     first, second = (PixelCNN(**settings, training={"epochs": 1, "batch": 8}).fit(train, seed=3) for _ in range(2))

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import farout
+from farout.detectors.trained.detector import Inputs
 from farout.detectors.trained.sngp import SNGP
 from farout.detectors.trained.sngp.bounded import BoundedBatchNorm, BoundedConvolution
 from farout.detectors.trained.sngp.process import (
@@ -15,6 +16,9 @@ from farout.detectors.trained.sngp.process import (
     mean_field,
     orthogonal_frequencies,
 )
+from farout.networks.wide import PreactivationBlock
+
+MEAN, STD = torch.tensor([0.4914, 0.4822, 0.4465]).view(3, 1, 1), torch.tensor([0.2470, 0.2435, 0.2616]).view(3, 1, 1)
 
 
 def dense(layer: BoundedConvolution) -> torch.Tensor:
@@ -67,6 +71,50 @@ def test_columns_of_a_block_of_frequencies_are_orthogonal_and_have_the_mean_squa
     products = block.T @ block
     torch.testing.assert_close(products - products.diag().diag(), torch.zeros(16, 16), rtol=0, atol=1e-4)
     assert frequencies.square().sum(0).mean() == pytest.approx(16, rel=0.05)
+    assert frequencies.norm(dim=0).std() == pytest.approx(0.7, rel=0.1)  # chi with 16 degrees of freedom
+
+
+def test_the_features_are_cosines_of_normed_projections():
+    detector = SNGP(depth=10, factor=1, random_features=500, training={"steps": 1, "batch": 16})
+    train = farout.load("toy", "train").limit(16)
+    detector.fit(train, val=train)
+    module, images = detector.network.module, train.batch(range(3))
+    with torch.no_grad():
+        projected = module.body((images - MEAN) / STD) @ module.projection
+        deviation, mean = torch.std_mean(projected, 1, correction=0, keepdim=True)
+        normed = (projected - mean) / (deviation.square() + 1e-5).sqrt() * module.norm.weight + module.norm.bias
+        expected = torch.cos(normed @ module.frequencies + module.phases) / 2
+        torch.testing.assert_close(detector.network(images, needs=()).features, expected, rtol=1e-3, atol=1e-4)
+    assert module.projection.std() == pytest.approx(0.05, rel=0.05)
+    assert module.phases.mean() == pytest.approx(math.pi, rel=0.1)
+    assert 6 < module.phases.max() < 2 * math.pi
+
+
+def test_every_layer_of_the_body_is_bounded_on_images_of_its_own_side():
+    network = SNGP(depth=10, factor=1, dropout=0.3).build(Inputs(3, 32, 10))["network"]
+    body, sides = network.module.body, []
+    for part in body.modules():
+        assert not isinstance(part, nn.Conv2d) or isinstance(part, BoundedConvolution)
+        assert not isinstance(part, nn.BatchNorm2d) or isinstance(part, BoundedBatchNorm)
+        if isinstance(part, BoundedConvolution):
+            part.register_forward_pre_hook(lambda layer, inputs: sides.append((layer.side, inputs[0].shape[-1])))
+    network(torch.rand(1, 3, 32, 32))
+    assert {side for side, _ in sides} == {8, 16, 32}
+    assert all(one == other for one, other in sides)
+    assert {part.dropout for part in body.modules() if isinstance(part, PreactivationBlock)} == {0.3}
+
+
+def test_a_training_pass_improves_the_estimate_of_a_gain():
+    torch.manual_seed(0)
+    layer = BoundedConvolution(nn.Conv2d(2, 3, 3, 1, 1, bias=False), 5, bound=3.0)
+    layer.image.copy_(torch.randn(1, 2, 5, 5))
+    layer.image /= layer.image.norm()
+    first = layer.gain()
+    layer.eval()(torch.randn(1, 2, 5, 5))
+    assert layer.gain() == first
+    for _ in range(100):
+        layer.train()(torch.randn(1, 2, 5, 5))
+    torch.testing.assert_close(layer.gain(), torch.linalg.matrix_norm(dense(layer), 2), rtol=1e-3, atol=0)
 
 
 def test_the_laplace_covariance_is_the_posterior_of_bayesian_linear_regression():

@@ -5,12 +5,16 @@ import secrets
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray", reason="Ray is not installed (the extra ray)")
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of Ray itself
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra ray)"),
+    pytest.mark.filterwarnings("ignore"),  # warnings of Ray itself
+]
 
 STUDY = """
 inliers:
@@ -46,7 +50,7 @@ def cluster(tmp_path, monkeypatch):
     settings = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster  # it reads these settings when it is imported
 
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     yield nodes

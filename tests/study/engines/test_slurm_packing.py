@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 
 from farout.study.cells.cell import Cell, Job, Work
-from farout.study.engines.slurm.packing import EACH, GPU, LARGEST, PASS, TRAINING, PackedArray, estimate_seconds, pack
+from farout.study.engines.slurm.packing import LARGEST, START, PackedArray, array_lines, pack
+from farout.study.estimates.calibration import GPU, Calibration, Line, Measured
+from farout.study.estimates.demands import RESULT, demands
+from farout.study.estimates.parts import PASS
 from farout.study.store import Store
 
 
@@ -58,23 +62,42 @@ def names(arrays: list[PackedArray]) -> list[list[list[str]]]:
 
 
 def pack_all(given: list[Work], minutes: float = 1e-9, **more: Any) -> list[PackedArray]:
-    return list(pack(given, minutes, "cpu", more.get("running", {}), more.get("locked", {})))
+    return list(pack(given, minutes, Calibration({}), more.get("running", {}), more.get("locked", {})))
 
 
-def test_cost_is_images_times_pass_and_results() -> None:
-    one, two = Images("one"), Images("two")
-    assert estimate_seconds(one.work([one]), "cpu") == 1000 * (PASS + EACH)
-    assert estimate_seconds(one.work([one, two]), "cpu") == 1000 * (PASS + 2 * EACH)
-    assert estimate_seconds(one.work([one]), "cuda") == 1000 * (PASS + EACH) / GPU
-    train = Images("train", role="train")
-    assert estimate_seconds(train.work([train]), "cpu") == 1000 * (TRAINING * PASS + EACH)
+COST = 1000 * PASS + RESULT.rough
+"""Seconds of 1,000 images of a kind of cell that nothing is known of, and of one result."""
 
 
-def test_tasks_are_filled_up_to_the_minutes() -> None:
-    limit = 2.5 * 1000 * (PASS + EACH) / 60
-    (array,) = pack_all(works(*(Images(name) for name in "abcde")), limit)
+def test_tasks_are_filled_up_to_the_minutes_which_include_their_start() -> None:
+    (array,) = pack_all(works(*(Images(name) for name in "abcde")), (START + 2.5 * COST) / 60)
     assert names([array]) == [[["a", "b"], ["c", "d"], ["e"]]]
-    assert array.tasks[0].seconds == 2 * 1000 * (PASS + EACH)
+    assert array.tasks[0].seconds == pytest.approx(START + 2 * COST)
+    assert array.seconds == pytest.approx(3 * START + 5 * COST)
+
+
+def test_measured_seconds_decide_and_a_gpu_replaces_many_cores() -> None:
+    (work,) = works(Images("a"))
+    parts = {demand.part: Measured(Line(0.5)) for demand in demands(work)}
+    seconds = {
+        name: next(pack([work], 30, calibration)).seconds - START
+        for name, calibration in {
+            "measured": Calibration(parts), "gpu": Calibration({}, device="cuda"), "core": Calibration({})
+        }.items()
+    }  # fmt: skip
+    assert seconds["measured"] == pytest.approx(0.5 * 1000 + 0.5)
+    assert seconds["core"] == pytest.approx(COST)
+    assert seconds["gpu"] == pytest.approx(COST / GPU)
+
+
+def test_lines_tell_hours_of_arrays_and_what_they_wait_for() -> None:
+    train = Images("train", images=2_400_000)
+    scores = [Images(f"score {number}", images=1_200_000, needs=(train,)) for number in range(4)]
+    lines = list(array_lines(pack_all(works(train, *scores), 1.0), "core hours"))
+    assert lines == [
+        "    array 1: 1 task, 2 core hours, the longest about 2 hours: train",
+        "    array 2: 4 tasks, 4 core hours, the longest about 60 minutes, after 1: score 0; score 1; score 2; …",
+    ]
 
 
 def test_an_array_waits_for_the_tasks_it_requires_and_not_for_theirs() -> None:

@@ -57,7 +57,8 @@ def test_every_image_of_the_plan_is_asked_for_once(works: list[Work]) -> None:
     assert found["training"] == training.total_cost == 2 * fitted
     scored = [work for work in works if isinstance(work, ScoreWork)]
     images = sum(work.total_cost for work in scored)
-    assert found["pass"] == 100 + images + queries
+    validated = 2 * training.cells[0].val.about.total
+    assert found["pass"] == validated + 100 + images + queries
     detectors = [
         cell for work in scored for cell in work.cells if cell.subject.network and hasattr(cell.subject, "fit")
     ]

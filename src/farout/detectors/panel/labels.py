@@ -18,7 +18,7 @@ def label_detectors(detectors: Sequence[str | PostHoc] | Mapping[str, str | Post
     else:
         built = [_build(detector) for detector in detectors]
         shared = {d.name for d in built if sum(d.name == other.name for other in built) > 1}
-        labels = [label_with_params(d) if d.name in shared else d.name for d in built]
+        labels = [label_with_params(d) if d.name in shared else d.label for d in built]
         twice = sorted({name for name in labels if labels.count(name) > 1})
         if twice:
             raise ValueError(f"the panel has {', '.join(twice)} twice; give other parameters, or labels: {{'mine': …}}")

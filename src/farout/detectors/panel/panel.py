@@ -21,7 +21,9 @@ from farout.detectors.panel import tuning
 from farout.detectors.panel.export import export
 from farout.detectors.panel.labels import label_detectors
 from farout.detectors.panel.member import Member
+from farout.detectors.panel.memory import Memory
 from farout.detectors.panel.provenance import ImagesRecord, Tuned
+from farout.detectors.panel.reduced import Reduced, reduce_fit
 from farout.detectors.panel.supervision import check_outliers, supervise
 from farout.detectors.panel.sweeps import compute_activations, iterate_batches, needs_of
 from farout.detectors.panel.table import sort_blocks
@@ -37,6 +39,7 @@ from farout.tensors import as_images
 __all__ = ["Member", "Panel"]
 
 NO_TITLES: Mapping[str, str] = MappingProxyType({})
+NO_REDUCED: Mapping[str, Reduced] = MappingProxyType({})
 Flags = dict[str, NDArray[np.bool_]]
 """Decisions by detector, [N] each."""
 
@@ -94,8 +97,7 @@ class Panel:
         check_outliers(self.detectors, outliers, val)
         self.validation, self.learned = {}, {}
         if train is not None and self.needs("train"):
-            table = compute_activations(self.network, train, self.needs("train"), progress, check=self._check_train)
-            self.fit_from(table, train.labels, "train")
+            self._fit_train(train, progress)
         if val is not None:
             table = compute_activations(
                 self.network, val, self.needs("val") | self.needs(None), progress, check=self._check_val
@@ -108,6 +110,18 @@ class Panel:
                     self.learned[name] = ImagesRecord.of(outliers)
             self.validate(table, val.name, self.score_perturbing_set(val, progress))
         return self
+
+    def _fit_train(self, train: ImageSet, progress: Listener | None) -> None:
+        """Fit on the train split, without keeping the rows that reductions do without."""
+        reduced, memory = dict[str, Reduced](), Memory()
+        for name, detector in self.detectors.items():
+            if one := reduce_fit(detector, train.labels, len(train), self.network.head, memory):
+                reduced[name] = one
+        needs = needs_of((d for name, d in self.detectors.items() if name not in reduced), "train")
+        table = compute_activations(
+            self.network, train, needs, progress, check=self._check_train, reduced=reduced.values(), memory=memory
+        )
+        self.fit_from(table, train.labels, "train", reduced)
 
     def tune(
         self,
@@ -176,14 +190,23 @@ class Panel:
             if detector.fits_on == "val" or not detector.perturbs:
                 check_suits(detector, activations)
 
-    def fit_from(self, table: Activations, labels: NDArray[np.int64] | None, split: Split) -> None:
-        """Fit the detectors that fit on `split` from its activations."""
+    def fit_from(
+        self,
+        table: Activations,
+        labels: NDArray[np.int64] | None,
+        split: Split,
+        reduced: Mapping[str, Reduced] = NO_REDUCED,
+    ) -> None:
+        """Fit the detectors that fit on `split` from its activations, or from what is reduced, by label."""
         classes = None if labels is None else torch.from_numpy(labels)
         table = sort_blocks(table, self.network.statistics_names)
         for name, detector in self.detectors.items():
             if detector.fits_on == split:
                 try:
-                    detector.fit(table, classes)
+                    if name in reduced:
+                        reduced[name].fit(self.network.statistics_names)
+                    else:
+                        detector.fit(table, classes)
                 except (ValueError, RuntimeError) as error:
                     error.add_note(f"while fitting {self.titles[name]} on {len(table)} images of the {split} split")
                     raise

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from farout import rng
 from farout.core import Activations, ImageSet, PostHoc, Split
+from farout.detectors.panel.memory import Memory
+from farout.detectors.panel.reduced import Reduced
 from farout.detectors.panel.table import Table, columns_of
 from farout.networks.network import Network
 from farout.networks.passes import forward, perturbed_pass
@@ -29,18 +31,24 @@ def compute_activations(
     progress: Listener | None = None,
     perturbing: PostHoc | None = None,
     check: Callable[[Activations], None] | None = None,
+    reduced: Iterable[Reduced] = (),
+    memory: Memory | None = None,
 ) -> Activations:
     """Return the activations of a whole set, from plain forward passes or from one detector's perturbed passes.
 
     check: called with the activations of the first batch, to raise before the long computation.
+    reduced: gathered from the same passes, which also give what these need.
     """
-    table, start = Table(len(images), network.head), 0
+    table, start, reduced = Table(len(images), network.head, memory), 0, list(reduced)
+    read = needs.union(*(one.needs for one in reduced))
     for batch in iterate_batches(images, "fit on", progress):
-        if needs:
-            activations = _forward(network, batch, needs, perturbing)
+        if read:
+            activations = _forward(network, batch, read, perturbing)
             if check is not None and not start:
                 check(activations)
             table.put(start, columns_of(activations, needs))
+            for one in reduced:
+                one.put(start, one.columns(start, activations))
         start += len(batch)
     return table.activations()
 

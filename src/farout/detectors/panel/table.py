@@ -1,39 +1,43 @@
-"""Table of the activations of a whole set, filled chunk by chunk; large columns are memory-mapped files."""
+"""Table of the activations of a whole set, filled chunk by chunk; what exceeds a budget lies in memory-mapped files."""
 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from farout.core import PER_BLOCK, Activations, Head
-
-IN_MEMORY = 1 << 30
-"""Size in bytes above which a column is a memory-mapped file."""
+from farout.detectors.panel.memory import Memory
 
 
 class Table:
     """Table with a row per image, `total` rows. A column is allocated when its first chunk is put in.
 
-    head: the network's last layer, which the activations include.
+    head: the network's last layer, which the activations include. memory: where columns lie; tables can share one.
     """
 
-    def __init__(self, total: int, head: Head | None = None) -> None:
-        self.total = total
+    def __init__(self, total: int, head: Head | None = None, memory: Memory | None = None) -> None:
+        self.total, self._memory = total, memory or Memory()
         self._head = head and head.to(torch.device("cpu"))
         self._columns: dict[str, Tensor] = {}
 
     def put(self, start: int, columns: dict[str, Tensor]) -> None:
         """Write rows from `start` on."""
+        self._allocate({name: rows for name, rows in columns.items() if name not in self._columns})
         for name, rows in columns.items():
-            if name not in self._columns:
-                self._columns[name] = _allocate((self.total, *rows.shape[1:]), rows.dtype)
             self._columns[name][start : start + len(rows)] = rows
+            self._memory.written(rows.nbytes)
+
+    def _allocate(self, new: dict[str, Tensor]) -> None:
+        """Make columns for these rows: the smallest first, so that they stay in memory."""
+        made = {
+            name: self._memory.allocate((self.total, *new[name].shape[1:]), new[name].dtype)
+            for name in sorted(new, key=lambda name: _width(new[name]))
+        }
+        self._columns |= {name: made[name] for name in new}  # in the order of the blocks
 
     def activations(self) -> Activations:
         """Return all rows as activations; a column that was never put in is empty."""
@@ -52,8 +56,10 @@ class Table:
         return self._columns[name]
 
 
-def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Tensor]:
-    """Return the columns of a batch that detectors with these needs read, on the CPU."""
+def columns_of(
+    activations: Activations, needs: frozenset[str], selected: Tensor | slice = slice(None)
+) -> dict[str, Tensor]:
+    """Return the columns of a batch that detectors with these needs read, on the CPU: all rows, or the selected."""
     columns = {"logits": activations.logits, "features": activations.features}
     if activations.members is not None:
         columns["members"] = activations.members
@@ -61,7 +67,7 @@ def columns_of(activations: Activations, needs: frozenset[str]) -> dict[str, Ten
     for kind in PER_BLOCK:
         if kind in needs:
             columns |= {f"{kind}:{name}": rows for name, rows in getattr(activations, kind).items()}
-    return {name: rows.detach().cpu() for name, rows in columns.items()}
+    return {name: rows.detach()[selected].cpu() for name, rows in columns.items()}
 
 
 def sort_blocks(activations: Activations, blocks: Sequence[str]) -> Activations:
@@ -73,9 +79,6 @@ def sort_blocks(activations: Activations, blocks: Sequence[str]) -> Activations:
     return dataclasses.replace(activations, **tables)
 
 
-def _allocate(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    empty = torch.empty(0, dtype=dtype)
-    if int(np.prod(shape)) * empty.element_size() <= IN_MEMORY:
-        return torch.empty(shape, dtype=dtype)
-    with tempfile.TemporaryFile() as file:  # the map outlives the handle; the file is deleted with the map
-        return torch.from_numpy(np.memmap(file, dtype=empty.numpy().dtype, mode="w+", shape=shape))
+def _width(rows: Tensor) -> int:
+    """Return the bytes of a row."""
+    return rows.shape[1:].numel() * rows.element_size()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -49,15 +49,9 @@ class DN2(Nearest):
         return frozenset({"features" if self.layer is None else f"{self.places}s"})
 
     def check_network(self, activations: Activations) -> None:
-        self._layer_features(activations)
+        self.read(activations)
 
-    def fit(self, activations: Activations, labels: Tensor | None) -> Self:
-        return super().fit(self._layer_features(activations), labels)
-
-    def score(self, activations: Activations) -> Tensor:
-        return super().score(self._layer_features(activations))
-
-    def _layer_features(self, activations: Activations) -> Activations:
+    def read(self, activations: Activations) -> Activations:
         """Return the activations with the layer's output as features."""
         if self.layer is None:
             return activations

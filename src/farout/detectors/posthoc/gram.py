@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, get_args
 
@@ -11,10 +10,10 @@ import torch
 from torch import Tensor
 
 from farout.checks import check_choice
-from farout.core import Activations, PostHoc, Split
+from farout.core import ROWS, Activations, PostHoc, Reduction, Split, Summary
 from farout.detectors.catalog import register
 from farout.detectors.checks import check_classes
-from farout.detectors.math.gaussian import ROWS
+from farout.detectors.math.class_bounds import CLASSES, bound, extremes, joined
 from farout.networks.statistics import ORDERS
 from farout.rng import numpy_generator
 
@@ -22,6 +21,8 @@ FLOOR = 1e-6
 """Smallest divisor of a deviation: both bounds are 0 for a channel that is dead for a class."""
 LEAST = 10
 """Smallest number of training images of which a tenth can be held out."""
+GRAMS = "grams:"
+"""Prefix of the blocks' names in a summary."""
 DIVISOR = 50
 """Divisor of OpenOOD v1.5, instead of an expected deviation."""
 Variant = Literal["paper", "openood", "openood-1.5"]
@@ -86,77 +87,24 @@ class Gram(PostHoc):
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
         self.check_network(activations)
-        classes = torch.cat([part.logits.argmax(1) for part in activations.chunks(ROWS)])
-        if self.variant != "paper":
-            assert labels is not None
-            check_classes(labels, activations, self.name)
-            classes = labels.to(classes.device)
-        held = self._held_out(classes)
-        self.state = self._bounds(activations, classes, held)
-        self.state |= self._expected(activations, classes, held)
-        if not all(value.isfinite().all() for value in self.state.values()):
-            self.state = {}
-            raise ValueError("gram: the blocks to fit on gave NaN or infinity; check the network's weights for NaN")
-        return self
+        return self.fit_reduced(activations, labels)
+
+    def reduction(self, total: int, labels: Tensor | None) -> Reduction:
+        return GramReduction(self, total, None if self.variant == "paper" else labels)
 
     def score(self, activations: Activations) -> Tensor:
         self.check_network(activations)
         predicted = activations.logits.argmax(1)
         total = torch.zeros(len(predicted), dtype=torch.float64, device=predicted.device)
         for name, grams in activations.grams.items():
-            total = total + self._deviation(name, grams, predicted) / self.fitted(f"expected:{name}")
+            total = total + self.deviation(name, grams, predicted) / self.fitted(f"expected:{name}")
         if self.variant == "openood":
             return total / activations.logits.double().softmax(1).amax(1)
         return total if self.variant == "paper" else -total
 
-    def _held_out(self, classes: Tensor) -> Tensor:
-        """Return the mask of held-out images, [N]: a tenth of all, or of each class, or none."""
-        held, rng = torch.zeros_like(classes, dtype=torch.bool), numpy_generator(self.seed, "gram")
-        labels = classes.cpu().numpy()
-        by_class = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        groups = {"paper": [np.arange(len(labels))], "openood": by_class, "openood-1.5": []}
-        for members in groups[self.variant]:
-            drawn = members[rng.choice(len(members), len(members) // 10, replace=False)]
-            held[torch.from_numpy(drawn).to(held.device)] = True
-        if self.variant == "openood" and not held.any():
-            raise ValueError(
-                f"gram with variant='openood' holds out a tenth of each class, and no class has {LEAST} training images"
-            )
-        return held
-
-    def _bounds(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
-        """Return the smallest and largest values of every block by class, [classes, orders, channels]."""
-        count = activations.logits.shape[1]
-        groups = torch.where(held, count, classes)  # held-out images form an extra class, which is dropped
-        lows: dict[str, Tensor] = {}
-        highs: dict[str, Tensor] = {}
-        for part, members in zip(activations.chunks(ROWS), groups.split(ROWS), strict=True):
-            for name, grams in part.grams.items():
-                least = largest = self._select_orders(grams)
-                if self.variant == "openood-1.5":
-                    least, largest = least.amin(2, keepdim=True), largest.amax(2, keepdim=True)
-                lows[name] = _reduce(lows.get(name), "amin", members, least, count + 1)
-                highs[name] = _reduce(highs.get(name), "amax", members, largest, count + 1)
-        absent = (groups.bincount(minlength=count + 1)[:count] == 0)[:, None, None]
-        state = {f"low:{name}": torch.where(absent, low[:count].amin(0), low[:count]) for name, low in lows.items()}
-        return state | {
-            f"high:{name}": torch.where(absent, high[:count].amax(0), high[:count]) for name, high in highs.items()
-        }
-
-    def _expected(self, activations: Activations, classes: Tensor, held: Tensor) -> dict[str, Tensor]:
-        """Return for every block the mean deviation of the images held out."""
-        if self.variant == "openood-1.5":
-            return {f"expected:{name}": grams.new_tensor(DIVISOR) for name, grams in activations.grams.items()}
-        totals = {name: grams.new_zeros(()) for name, grams in activations.grams.items()}
-        parts = zip(activations.chunks(ROWS), classes.split(ROWS), held.split(ROWS), strict=True)
-        for part, part_classes, held_out in parts:
-            for name, grams in part.grams.items():
-                totals[name] += self._deviation(name, grams[held_out], part_classes[held_out]).sum()
-        return {f"expected:{name}": torch.where(t == 0, 1.0, t / held.sum()) for name, t in totals.items()}
-
-    def _deviation(self, name: str, grams: Tensor, classes: Tensor) -> Tensor:
+    def deviation(self, name: str, grams: Tensor, classes: Tensor) -> Tensor:
         """Return the deviation of one block from the bounds of these classes, [B]."""
-        values = self._select_orders(grams)
+        values = self.select_orders(grams)
         if self.variant == "openood-1.5":
             values = values.sum(2, keepdim=True)
         low, high = (self.fitted(f"{side}:{name}").index_select(0, classes) for side in ("low", "high"))
@@ -164,15 +112,90 @@ class Gram(PostHoc):
         sizes = nearest.abs().clamp(min=FLOOR) if self.variant == "paper" else (nearest + FLOOR).abs()
         return ((values - nearest).abs() / sizes).sum((1, 2))
 
-    def _select_orders(self, grams: Tensor) -> Tensor:
+    def select_orders(self, grams: Tensor) -> Tensor:
         """Return the selected orders of [B, 5, channels]."""
         if self.orders == tuple(range(1, ORDERS + 1)):
             return grams
         return grams[:, [order - 1 for order in self.orders]]
 
 
-def _reduce(bound: Tensor | None, how: Literal["amin", "amax"], classes: Tensor, rows: Tensor, count: int) -> Tensor:
-    """Return the bounds of every class, widened by these rows."""
-    if bound is None:
-        bound = rows.new_full((count, *rows.shape[1:]), math.inf if how == "amin" else -math.inf)
-    return bound.scatter_reduce_(0, classes[:, None, None].expand_as(rows), rows, how)
+class GramReduction(Reduction):
+    """Fit of gram from the held-out rows and the bounds of all others.
+
+    A summary is the extreme points of each class: never more than were summarized, nor two for each class.
+    """
+
+    def __init__(self, gram: Gram, total: int, labels: Tensor | None) -> None:
+        """labels: class of every row; None = the predicted one."""
+        self._gram, self._labels = gram, labels
+        self._held = _held_out(gram, total, labels)
+        self.rows = np.flatnonzero(self._held.numpy())
+
+    def summarize(self, start: int, part: Activations) -> Summary:
+        rows = slice(start, start + len(part))
+        classes, bounding = self._classes(part, rows), ~self._held[rows].to(part.logits.device)
+        grams = {GRAMS + name: self._gram.select_orders(values)[bounding] for name, values in part.grams.items()}
+        return extremes({CLASSES: classes[bounding], **grams})
+
+    def merge(self, first: Summary, second: Summary) -> Summary:
+        return joined(first, second)
+
+    def fit(self, rows: Activations, summary: Summary) -> None:
+        gram = self._gram
+        gram.state = self._bounds(summary, rows.logits.shape[1])
+        gram.state |= self._expected(rows)
+        if not all(value.isfinite().all() for value in gram.state.values()):
+            gram.state = {}
+            raise ValueError("gram: the blocks to fit on gave NaN or infinity; check the network's weights for NaN")
+
+    def _classes(self, part: Activations, rows: slice | Tensor) -> Tensor:
+        if self._labels is None or not len(part):
+            return part.logits.argmax(1)
+        classes = self._labels[rows].to(part.logits.device)
+        check_classes(classes, part, self._gram.name)
+        return classes
+
+    def _bounds(self, summary: Summary, count: int) -> dict[str, Tensor]:
+        """Return the smallest and largest values of every block by class, [classes, orders, channels]."""
+        classes = summary[CLASSES]
+        absent = (classes.bincount(minlength=count) == 0)[:, None, None]
+        state: dict[str, Tensor] = {}
+        for name in [name for name in summary if name != CLASSES]:
+            least = largest = summary[name]
+            if self._gram.variant == "openood-1.5":
+                least, largest = least.amin(2, keepdim=True), largest.amax(2, keepdim=True)
+            low, high = bound("amin", classes, least, count), bound("amax", classes, largest, count)
+            block = name.removeprefix(GRAMS)
+            state[f"low:{block}"] = torch.where(absent, low.amin(0), low)
+            state[f"high:{block}"] = torch.where(absent, high.amax(0), high)
+        return state
+
+    def _expected(self, rows: Activations) -> dict[str, Tensor]:
+        """Return for every block the mean deviation of the held-out rows."""
+        if self._gram.variant == "openood-1.5":
+            return {f"expected:{name}": grams.new_tensor(DIVISOR) for name, grams in rows.grams.items()}
+        totals = {name: grams.new_zeros(()) for name, grams in rows.grams.items()}
+        first, places = 0, torch.from_numpy(self.rows)
+        for count in np.bincount(self.rows // ROWS):  # added up in the parts of a whole table
+            part = slice(first, first := first + int(count))
+            classes = self._classes(rows[part], places[part])
+            for name, grams in rows[part].grams.items():
+                totals[name] += self._gram.deviation(name, grams, classes).sum()
+        return {f"expected:{name}": torch.where(t == 0, 1.0, t / len(self.rows)) for name, t in totals.items()}
+
+
+def _held_out(gram: Gram, total: int, labels: Tensor | None) -> Tensor:
+    """Return the mask of held-out images, [N]: a tenth of all, or of each class, or none."""
+    held, rng = np.zeros(total, dtype=np.bool_), numpy_generator(gram.seed, "gram")
+    groups = [np.arange(total)] if gram.variant == "paper" else []
+    if gram.variant == "openood":
+        assert labels is not None
+        classes = labels.cpu().numpy()
+        groups = [np.flatnonzero(classes == label) for label in np.unique(classes)]
+    for members in groups:
+        held[members[rng.choice(len(members), len(members) // 10, replace=False)]] = True
+    if gram.variant == "openood" and not held.any():
+        raise ValueError(
+            f"gram with variant='openood' holds out a tenth of each class, and no class has {LEAST} training images"
+        )
+    return torch.from_numpy(held)

@@ -71,6 +71,8 @@ class TrainedDetector(Settings, Detector, ABC):
     """True if training needs labels of at least two classes."""
     at_once: ClassVar[int] = 256
     """Images scored at a time."""
+    brief: ClassVar[Mapping[str, Any]] = {"training": {"epochs": 1}}
+    """Parameters with which every stage trains for an epoch, as in `farout check`."""
 
     history: list[StageHistory] = field(default_factory=list, init=False, repr=False)
     """Losses and validation figures of the training, by stage; empty if it was loaded."""

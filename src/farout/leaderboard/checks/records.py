@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from farout.identity import digest
 from farout.leaderboard.pack import OMITTED
 from farout.leaderboard.submission import Submission
@@ -28,11 +26,12 @@ def all_cells(rows: Sequence[Row]) -> list[str]:
 def record_errors(submission: Submission, results: Results) -> Iterator[str]:
     """Yield what is wrong with the records themselves."""
     cells = all_cells(results.rows)
-    folders = {path.split("/")[1] for path in submission.named("cells/")}
-    for cell in sorted(folders - set(cells)):
+    stored = {path.split("/")[1] for path in submission.named("cells/")} | results.store.packs.cells()
+    yield from results.store.packs.damaged()
+    for cell in sorted(stored - set(cells)):
         yield f"cells/{cell}: no result of the plan has this identity"
     records: dict[str, Facts] = {}
-    for cell in (cell for cell in cells if cell in folders):
+    for cell in (cell for cell in cells if cell in stored):
         try:
             records[cell] = results.store.facts(cell)
         except (Damaged, FileNotFoundError) as error:
@@ -51,7 +50,7 @@ def _errors(store: Store, cell: str, facts: Facts) -> Iterator[str]:
         )
     if SCORES in facts["files"]:
         try:
-            about = pq.ParquetFile(store.path(cell) / SCORES).metadata
+            about = store.parquet(cell).metadata
         except Exception as error:  # the file is a stranger's, and pyarrow has many errors
             yield f"cells/{cell}/{SCORES} cannot be read as Parquet ({error})"
             return

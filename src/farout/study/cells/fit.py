@@ -11,13 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from farout.core import PER_BLOCK, ImageSet, PostHoc, Split
+from farout.core import PER_BLOCK, Activations, ImageSet, PostHoc, Split
+from farout.detectors.panel.memory import Memory
 from farout.detectors.panel.panel import Panel
+from farout.detectors.panel.reduced import Reduced, reduce_fit
 from farout.detectors.panel.table import Table, columns_of
 from farout.identity import digest
 from farout.networks import Ensemble, Network
 from farout.networks.passes import forward
-from farout.study.cells.batches import Batches, SmallestBatch, joined
+from farout.study.cells.batches import Batches, SmallestBatch, stacked
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
@@ -139,9 +141,11 @@ class FitJob(Job):
         self.images: dict[str, ImageSet] = {
             role: s.open(store) for role, s in sources.items() if s and role in work.roles
         }
-        head = self.network.head
-        self.tables = {role: Table(len(images), head) for role, images in self.images.items()}
+        head, self.memory = self.network.head, Memory(partial(store.scratch, work.id))
+        self.tables = {role: Table(len(images), head, self.memory) for role, images in self.images.items()}
+        self.reduced = dict(self._reduced())
         self.needs = {"train": self._needs("train"), "val": self._needs("val") | self._needs(None) | {"logits"}}
+        """Columns of the tables by role; reductions read more."""
 
     def _panels(self) -> Iterator[tuple[str, Panel]]:
         """Yield panels with copies of the detectors; a detector that cannot be copied is recorded as failed."""
@@ -152,22 +156,50 @@ class FitJob(Job):
             else:
                 yield cell.id, panel
 
+    def _reduced(self) -> Iterator[tuple[str, Reduced]]:
+        """Yield what the detectors with a reduction are fitted on; one that cannot be is recorded as failed."""
+        for cell in self.cells if "train" in self.images else ():
+            if cell.id in self.panels:
+                found = attempt(partial(self._reduce, cell))
+                if isinstance(found, Reduced):
+                    yield cell.id, found
+                elif found is not None:
+                    self.errors[cell.id] = found
+
+    def _reduce(self, cell: FitCell) -> Reduced | None:
+        panel, images = self.panels[cell.id], self.images["train"]
+        panel.check_fit("train", images)
+        return reduce_fit(panel.detectors[MEMBER], images.labels, len(images), self.network.head, self.memory)
+
     def _needs(self, split: Split | None) -> frozenset[str]:
-        return frozenset().union(*(panel.needs(split) for panel in self.panels.values()))
+        reduced = self.reduced if split == "train" else ()
+        return frozenset().union(*(panel.needs(split) for cell, panel in self.panels.items() if cell not in reduced))
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
-        parts = self.batches.map(len(batch), lambda part: self._columns_of(batch[part], chunk.role))
-        results = joined(parts) | self.batches.note
+        reducing = self._reducing(chunk.role)
+        read = self.needs[chunk.role].union(*(self.reduced[cell.id].needs for cell in reducing))
+        parts = self.batches.map(len(batch), lambda part: forward(self.network, batch[part], read))
+        activations = parts[0] if len(parts) == 1 else stacked(parts)
+        columns = columns_of(activations, self.needs[chunk.role])
+        results: Arrays = {name: rows.numpy() for name, rows in columns.items()} | self.batches.note
+        for cell in reducing:
+            results |= self._reduced_part(cell, chunk, activations)
         for cell in self._perturbing(chunk.role):
             results |= self._perturbed_scores(cell, batch)
         progress(len(batch))
         return results
 
-    def _columns_of(self, batch: Tensor, role: str) -> Arrays:
-        """Return what the detectors read of a batch."""
-        columns = columns_of(forward(self.network, batch, self.needs[role]), self.needs[role])
-        return {name: rows.numpy() for name, rows in columns.items()}
+    def _reducing(self, role: str) -> list[FitCell]:
+        """Return the cells whose detector keeps little of these images."""
+        return [cell for cell in self.cells if cell.id in self.reduced and role == "train"]
+
+    def _reduced_part(self, cell: FitCell, chunk: Chunk, activations: Activations) -> Arrays:
+        with activity.computing(cell), torch.inference_mode():
+            kept = attempt(lambda: self.reduced[cell.id].columns(chunk.start, activations))
+        if isinstance(kept, str):
+            return {error_key(cell.id): encode_error(kept)}
+        return {f"{_reduced_prefix(cell)}{name}": value.numpy() for name, value in kept.items()}
 
     def _perturbing(self, role: str) -> list[FitCell]:
         """Return the cells whose detector scores these images by perturbed passes without being fitted."""
@@ -183,11 +215,25 @@ class FitJob(Job):
         for cell in self._perturbing(chunk.role):
             if _score_column(cell) not in results:
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
-        columns = {name: torch.from_numpy(rows) for name, rows in results.items() if not name.startswith("error:")}
+        for cell in self._reducing(chunk.role):
+            self._collect_reduced(cell, chunk, results)
+        needed = self._columns(chunk.role)
+        columns = {name: torch.from_numpy(rows) for name, rows in results.items() if name in needed}
         self.tables[chunk.role].put(chunk.start, columns)
 
+    def _collect_reduced(self, cell: FitCell, chunk: Chunk, results: Arrays) -> None:
+        prefix = _reduced_prefix(cell)
+        kept = {n.removeprefix(prefix): torch.from_numpy(rows) for n, rows in results.items() if n.startswith(prefix)}
+        if kept:
+            self.reduced[cell.id].put(chunk.start, kept)
+        else:
+            self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
+
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
-        return self._columns(chunk.role) <= results.keys()
+        reduced = map(_reduced_prefix, self._reducing(chunk.role))
+        return self._columns(chunk.role) <= results.keys() and all(
+            any(n.startswith(p) for n in results) for p in reduced
+        )
 
     def _columns(self, role: str) -> set[str]:
         """Return the columns that every chunk of a role must have."""
@@ -220,7 +266,10 @@ class FitJob(Job):
         panel = self.panels.pop(cell.id)
         for role, images in self.images.items():
             panel.check_fit(role, images)
-            panel.fit_from(self.tables[role].activations(), images.labels, "train" if role == "train" else "val")
+            reduced = {MEMBER: self.reduced.pop(cell.id)} if cell.id in self.reduced and role == "train" else {}
+            split: Split = "train" if role == "train" else "val"
+            panel.fit_from(self.tables[role].activations(), images.labels, split, reduced)
+            self.memory.release()
         if "val" in self.images and (_perturbs_unfitted(cell) or not cell.detector.perturbs):
             table = self.tables["val"]
             own = {MEMBER: table.column(_score_column(cell)).numpy()} if _perturbs_unfitted(cell) else {}
@@ -231,6 +280,11 @@ class FitJob(Job):
 def _perturbs_unfitted(cell: FitCell) -> bool:
     """Return True if the detector scores by perturbed passes and is not fitted before."""
     return cell.detector.perturbs and cell.detector.fits_on is None
+
+
+def _reduced_prefix(cell: FitCell) -> str:
+    """Return the prefix of the arrays that a detector with a reduction keeps of a chunk."""
+    return f"kept:{cell.id}:"
 
 
 def _score_column(cell: FitCell) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 
 from farout import rng
 from farout.core import Activations, ImageSet, PostHoc
+from farout.detectors.panel.memory import Memory
 from farout.detectors.panel.table import Table, columns_of
 from farout.networks.passes import forward, perturbed_pass
 from farout.scores import as_scores, finite
@@ -116,7 +117,8 @@ class PerturbedFitJob(SingleJob[PerturbedFitCell]):
         self.panel = cell.first.fitted(store, self.network)
         self.detector = self.panel.detectors[MEMBER]
         self.images: dict[str, ImageSet] = {role: source.open(store) for role, source in cell.sources.items()}
-        self.tables = {role: Table(len(images), self.network.head) for role, images in self.images.items()}
+        memory = Memory(partial(store.scratch, cell.group))
+        self.tables = {role: Table(len(images), self.network.head, memory) for role, images in self.images.items()}
 
     @torch.inference_mode()
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:

@@ -52,8 +52,7 @@ def remove_outdated(cells: Sequence[Cell], present: set[str], store: Store) -> N
     if outdated:
         titles = "; ".join(dict.fromkeys(cell.title for cell in outdated))
         logging.getLogger("farout").warning(f"computed again, since they come from an earlier fit: {titles}")
-    for cell in outdated:
-        store.remove_result(cell.id)
+    store.remove_results([cell.id for cell in outdated])
     for cell in cells:
         if cell.id not in present and any(required.id not in present for required in closure(cell.requires)):
             store.forget(cell.group)

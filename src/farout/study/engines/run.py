@@ -92,7 +92,8 @@ def run(
     settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions(), memory)
     _check_unoccupied(store, settings.engine)
     everything = closure(cells)
-    outcome = Outcome(damaged=[why for cell in everything if (why := store.damaged(cell.id))])
+    damaged = [why for cell in everything if (why := store.damaged(cell.id))]
+    outcome = Outcome(damaged=[*store.packs.set_aside(), *damaged])
     present = find_present(everything, store)
     present -= find_unsaved(everything, present, store)
     suspects, notes = _read_crash_notes(store), store.running()
@@ -113,6 +114,7 @@ def run(
             present = find_present(everything, store)
         outcome.reused = len(present - set(outcome.done))
         compute(missing)
+        store.pack()
     failed = [cell for cell in everything if cell.id in outcome.failed]
     outcome.impossible = {
         cell.id for cell in failed if any(required.id in outcome.failed for required in closure(cell.requires))
@@ -135,6 +137,7 @@ def compute_works(
     files.
     """
     scheduler = Scheduler(works, store, settings.target, progress, present)
+    scheduler.packing = not engine_class(settings.engine).remote  # other machines may see the folder as it was
     scheduler.failures, scheduler.done = outcome.failed, outcome.done
     context = Context(
         scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout,

@@ -11,6 +11,7 @@ import torch
 
 from farout.interrupts import requested
 from farout.progress import Event, Listener
+from farout.study import packing
 from farout.study.cells.cell import Arrays, Cell, Work, closure
 from farout.study.cells.errors import error_line, format_traceback
 from farout.study.engines.executor import Executor, Task
@@ -84,6 +85,9 @@ class Scheduler:
         self.executors: tuple[Executor, ...] = ()
         self.elsewhere: set[str] = set()
         """Cells that an executor of whole works is computing."""
+        self.packing = False
+        """True if records are packed during the run."""
+        self._unpacked = 0
         progress(Event("starting", total=sum(work.total_cost for work in works)))
 
     def run(self, inline: Executor, engine: Executor) -> None:
@@ -242,6 +246,14 @@ class Scheduler:
                 self._advance(active.work, rest)
             self._remove(active)
             self.store.forget(active.work.id)
+            self._pack(len(active.work.cells))
+
+    def _pack(self, written: int) -> None:
+        """Count the records that have been written; pack them when there are enough."""
+        self._unpacked += written
+        if self.packing and self._unpacked >= packing.RECORDS:
+            self._unpacked = 0
+            self.store.pack()
 
     def failed(self, number: int, traceback: str) -> None:
         if task := self._task(number):

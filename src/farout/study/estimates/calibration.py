@@ -1,4 +1,7 @@
-"""Calibration: the seconds and bytes of parts, measured on synthetic images within a time limit."""
+"""Calibration: the seconds and bytes of parts, measured on synthetic images within a time limit.
+
+Parts that were not measured count by their rough rates: those of a core, or of a GPU that is `GPU` times as fast.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,21 @@ from typing import NamedTuple
 
 import torch
 
+from farout.devices import as_device
 from farout.progress import task
 from farout.study.estimates.demands import Demand
 from farout.study.estimates.parts import Architecture, Part, forget
 
+GPU = 30.0
+"""Rough number of cores that a GPU replaces, where nothing could be tried out on it."""
 SECONDS = 30.0
 """Time limit of a calibration."""
 FITTED = (128, 512)
 """Numbers of images that a detector is fitted on, for the two trials that show how its time and its state grow."""
 REPEATS, ENOUGH = 3, 0.5
-"""Calls of a trial after the first, of which the fastest counts, and the seconds after which there are enough."""
+"""Calls of a trial of which the fastest counts, and the seconds after which there are enough."""
+LONG = 5.0
+"""Seconds of a first call that counts itself. Shorter ones do not: they import and compile what they need."""
 
 
 class Line(NamedTuple):
@@ -58,12 +66,16 @@ class Calibration:
     """Seconds that the trials took."""
     reason: str = ""
     """First error of a trial that could not be run."""
+    device: str = "cpu"
+    """Type of the device."""
 
     def seconds(self, demand: Demand) -> float:
         """Return the seconds of one core, or of the device, that a demand takes."""
         found = self.measured.get(demand.part)
-        rate = demand.part.rough if found is None else found.seconds.at(demand.fitted)
-        return demand.units * (rate if found or demand.part.kind != "fit" else rate * max(1, demand.fitted))
+        if found is not None:
+            return demand.units * found.seconds.at(demand.fitted)
+        grown = max(1, demand.fitted) if demand.part.kind == "fit" else 1
+        return demand.units * demand.part.rough * grown / (1.0 if self.device == "cpu" else GPU)
 
     def held(self, demand: Demand) -> float:
         """Return the bytes that the trial of a part shows; 0 if it was not measured."""
@@ -81,11 +93,16 @@ def calibrate(
 ) -> Calibration:
     """Measure the parts of these demands, the largest by rough rates first, until the time limit.
 
+    If this machine lacks the device, as the login node of a cluster may, nothing is measured.
     clock: seconds of the work itself; on the CPU those that this process computes, which others on a busy machine do
     not prolong, since a run's workers have a core each.
     """
+    try:
+        as_device(str(device))
+    except (ValueError, RuntimeError) as error:
+        return Calibration({}, reason=str(error), device=device.type)
     clock, began = clock or _clock(device), elapsed()
-    result = Calibration({})
+    result = Calibration({}, device=device.type)
     parts = _by_size(found)
     with _one_thread(), task("trying out the parts of the run", len(parts), "parts") as progress:
         for part in parts:
@@ -103,7 +120,7 @@ def calibrate(
 
 def _by_size(found: Iterable[Demand]) -> list[Part]:
     """Return the parts that can be tried out, those with the largest rough cost first: passes of networks, searches
-    and attacks, then the detectors network by network."""
+    and attacks, then the detectors network by network, then shifts of images, which may have to be compiled."""
     sizes: dict[Part, float] = {}
     rough = Calibration({})
     for demand in found:
@@ -112,7 +129,7 @@ def _by_size(found: Iterable[Demand]) -> list[Part]:
     networks: dict[Architecture | None, float] = {None: math.inf}
     for part, seconds in sizes.items():
         networks[part.of] = networks.get(part.of, 0.0) + seconds
-    return sorted(sizes, key=lambda part: (-networks[part.of], str(part.of), -sizes[part]))
+    return sorted(sizes, key=lambda part: (part.kind == "shift", -networks[part.of], str(part.of), -sizes[part]))
 
 
 def _measure(part: Part, device: torch.device, clock: Callable[[], float]) -> Measured:
@@ -129,12 +146,16 @@ def _once(part: Part, device: torch.device, clock: Callable[[], float], fitted: 
     """Return the shortest seconds per unit of a few calls, and the bytes."""
     assert part.trial is not None
     trial = part.trial(device, fitted)
-    times: list[float] = []
-    while len(times) < 1 + REPEATS and sum(times) < ENOUGH:
+
+    def timed() -> float:
         began = clock()
         trial.call()
-        times.append(clock() - began)
-    return min(times) / trial.units, trial.held
+        return clock() - began
+
+    first, times = timed(), list[float]()
+    while len(times) < REPEATS and sum(times) < ENOUGH and first < LONG:
+        times.append(timed())
+    return min(times or [first]) / trial.units, trial.held
 
 
 def _clock(device: torch.device) -> Callable[[], float]:

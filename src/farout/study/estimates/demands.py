@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from farout.core import PostHoc
+from farout.core import PostHoc, Shift
 from farout.detectors.trained.detector import TrainedDetector
 from farout.study.cells.attack import AttackWork
 from farout.study.cells.cell import Cell, Work
+from farout.study.cells.cost import CostWork
 from farout.study.cells.fit import FitWork
 from farout.study.cells.fit_detector import DetectorFitWork
 from farout.study.cells.score import ScoreWork
@@ -24,9 +26,10 @@ from farout.study.estimates.parts import (
     other_part,
     pass_part,
     score_part,
-    training_part,
+    shift_part,
 )
-from farout.study.sources.images import ImageSource
+from farout.study.estimates.trainings import detector_part, training_part
+from farout.study.sources.images import DerivedImages, ImageSource, ShiftedImages
 from farout.study.sources.networks import JoinedNetworks, NetworkSource, RestrictedNetwork
 from farout.study.subjects.posthoc import PostHocSubject
 from farout.study.subjects.subject import Subject
@@ -62,18 +65,28 @@ def architectures(network: NetworkSource | None, images: ImageSource) -> list[Ar
 def _passes(
     network: NetworkSource | None, images: ImageSource, units: float, needs: frozenset[str]
 ) -> Iterator[Demand]:
-    """Yield the passes of the images through a network."""
+    """Yield the passes of the images through a network, and the shift that makes the images."""
+    if units and (shift := _shift(images)) is not None:
+        yield Demand(shift_part(shift, images.about.shape), units)
     for one in architectures(network, images):
         yield Demand(pass_part(one, needs), units)
 
 
+def _shift(images: ImageSource) -> Shift | None:
+    """Return the shift under which images are read; None if there is none."""
+    while isinstance(images, DerivedImages):
+        if isinstance(images, ShiftedImages):
+            return images.shift
+        images = images.source
+    return None
+
+
 def _train(work: TrainWork) -> Iterator[Demand]:
     cell, images = work.cells[0], work.total_cost
-    if type(cell) is TrainCell:
-        for one in architectures(TrainedNetwork(cell), cell.train):
-            yield Demand(training_part(one), images)
-    else:
-        yield Demand(other_part("training of generators and special classifiers", 6, cell.train), images)
+    yield Demand(training_part(cell), images)
+    if type(cell) is TrainCell:  # validated after every epoch
+        epochs = math.ceil(images / max(1, cell.train.about.total))
+        yield from _passes(TrainedNetwork(cell), cell.val, epochs * cell.val.about.total, frozenset())
 
 
 def _fit(work: FitWork) -> Iterator[Demand]:
@@ -146,11 +159,20 @@ def _fit_detector(work: DetectorFitWork) -> Iterator[Demand]:
     cell = work.cells[0]
     images = dict(cell.splits).get("train")
     detector = cell.make()
-    units = work.total_cost
     if isinstance(detector, TrainedDetector) and images is not None:
-        recipe = detector.changed_recipe(cell.seed or 0)
-        units = recipe.total_steps(images.about.total) if recipe.steps is None else recipe.steps * recipe.batch
-    yield Demand(other_part("training of detectors that read images", 6, images), units)
+        recipe, about = detector.changed_recipe(cell.seed or 0), images.about
+        units = recipe.total_steps(about.total) if recipe.steps is None else recipe.steps * recipe.batch
+        classes = len(about.classes) if about.labeled else 0
+        yield Demand(detector_part(cell, detector, about.shape, classes), units)
+    else:
+        yield Demand(other_part("fits of detectors that read images", 6, images), work.total_cost)
+
+
+def _cost(work: CostWork) -> Iterator[Demand]:
+    cell = work.cells[0]
+    if isinstance(cell.subject, PostHocSubject) and cell.subject.shares:
+        yield from _passes(cell.subject.classifier, cell.images, work.total_cost, cell.subject.fit.detector.needs)
+    yield from _judged(cell.subject, cell.images, work.total_cost)
 
 
 def _other(work: Work) -> Iterator[Demand]:
@@ -166,6 +188,6 @@ def _other(work: Work) -> Iterator[Demand]:
 
 _BY_WORK: dict[type[Work], Callable[[Any], Iterator[Demand]]] = {
     TrainWork: _train, FitWork: _fit, ScoreWork: _score, SearchWork: _search, AttackWork: _attack,
-    DetectorFitWork: _fit_detector,
+    DetectorFitWork: _fit_detector, CostWork: _cost,
 }  # fmt: skip
 """Function of each kind of work; of a kind that is not among them, `_other`."""

@@ -23,9 +23,12 @@ RANGE = 3
 """Factor that is told with an estimate; `benchmarks/plan.py` compares estimates of small studies with their runs."""
 KINDS = {
     "pass": "passes", "training": "training", "gradient": "attacks", "score": "detectors", "fit": "fitting",
-    "decode": "search images", "other": "other work", "result": "storing results",
+    "decode": "search images", "shift": "shifts of images", "other": "other work", "result": "storing results",
 }  # fmt: skip
 """Names of the kinds of parts in texts."""
+AS_FAST = "if its nodes are as fast as this machine"
+NOT_HERE = "by rough rates, since this machine has no such device"
+GPU_UNKNOWN = "; GPU hours are not known here: plan with --device cuda on a machine that has one"
 PER_RESULT, PER_ROW, EXAMPLES = 6_000, 24, 16
 """Bytes of the record of a result and of a row of its table, and the number of small images stored with it."""
 
@@ -67,9 +70,9 @@ class Estimate:
         if local and workers > 1 and cpu:
             yield f"          {span(self.total / workers)} with --workers {workers}, if as many cores are free"
         if not local:
-            hours, unit = f"{_short(self.total / 3600)}", "core hours" if cpu else "GPU hours"
-            unknown = "; GPU hours are not known here: plan with --device cuda on a machine that has one" if cpu else ""
-            yield f"          {hours} {unit} with --engine {engine}, if its nodes are as fast as this machine{unknown}"
+            hours = f"{short(self.total / 3600)} {hours_unit(device)} with --engine {engine}"
+            here = self.parts or cpu
+            yield f"          {hours}, {AS_FAST if here else NOT_HERE}{GPU_UNKNOWN if cpu else ''}"
         workers = workers if local and cpu else 1
         processes = self.process * max(1, workers) + self.memory
         tables = f" and {size(self.memory)} for activations to fit on" if self.memory else ""
@@ -78,14 +81,23 @@ class Estimate:
         if self.total and self.rough > 0.01 * self.total:
             yield (
                 f"  {self.rough / self.total:.0%} of the time is a rough guess, of what cannot be tried out before the "
-                "run (generators, detectors that read images) or was not within the time limit"
+                "run (such as detectors that read images) or was not within the time limit"
             )
+
+
+def hours_unit(device: str) -> str:
+    """Return the unit of the hours on a device."""
+    return "core hours" if torch.device(device).type == "cpu" else "GPU hours"
+
+
+def calibrate_works(works: Sequence[Work], device: torch.device, limit: float = SECONDS) -> Calibration:
+    """Try out the parts of the works on this machine."""
+    return calibrate((demand for work in works for demand in demands(work)), device, limit=limit)
 
 
 def estimate(works: Sequence[Work], device: torch.device, limit: float = SECONDS) -> Estimate:
     """Try out the parts of the works, and return the estimate of all works."""
-    calibration = calibrate((demand for work in works for demand in demands(work)), device, limit=limit)
-    return add_up(works, calibration)
+    return add_up(works, calibrate_works(works, device, limit))
 
 
 def add_up(works: Iterable[Work], calibration: Calibration) -> Estimate:
@@ -143,7 +155,7 @@ def span(seconds: float) -> str:
     units: Mapping[str, float] = {"days": 86_400, "hours": 3_600, "minutes": 60}
     for unit, length in units.items():
         if seconds >= 2 * length:
-            return f"about {_short(seconds / length)} {unit}"
+            return f"about {short(seconds / length)} {unit}"
     return f"about {math.ceil(seconds)} s"
 
 
@@ -151,10 +163,10 @@ def size(count: float) -> str:
     """Return a number of bytes as text."""
     for unit, length in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
         if count >= length:
-            return f"{_short(count / length)} {unit}"
+            return f"{short(count / length)} {unit}"
     return f"{math.ceil(count / 1e3)} kB"
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """Return a number with two digits, or without decimals if it is larger."""
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"

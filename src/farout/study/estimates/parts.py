@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from farout.core import PER_BLOCK, Activations, PostHoc
+from farout.core import PER_BLOCK, Activations, PostHoc, Shift
 from farout.data.arrays import ArraySet
+from farout.data.shifted import Shifted
 from farout.detectors.panel.panel import Panel
 from farout.detectors.panel.table import Table, columns_of
 from farout.identity import digest
@@ -60,7 +60,7 @@ class Part:
     """Part of the cost of a run: parts of the same kind and name take the same time."""
 
     kind: str
-    """One of pass, gradient, training, fit, score, decode and other."""
+    """One of pass, gradient, training, shift, fit, score, decode and other."""
     name: str
     rough: float
     """Seconds per unit where it is not tried out."""
@@ -116,7 +116,7 @@ def pass_part(of: Architecture, needs: frozenset[str]) -> Part:
         held = sum(rows.nbytes for rows in columns.values()) / 2
         return Trial(lambda: forward(network, images, needs), len(images), held)
 
-    return Part("pass", f"{of} {sorted(needs & {*PER_BLOCK})}", PASS * _pixels(of.shape), trial)
+    return Part("pass", f"{of} {sorted(needs & {*PER_BLOCK})}", PASS * pixels(of.shape), trial)
 
 
 def gradient_part(of: Architecture) -> Part:
@@ -131,27 +131,7 @@ def gradient_part(of: Architecture) -> Part:
 
         return Trial(call, len(images))
 
-    return Part("gradient", str(of), 2 * PASS * _pixels(of.shape), trial)
-
-
-def training_part(of: Architecture) -> Part:
-    """Return a step of training a classifier, with a plain optimizer and without augmentation."""
-
-    def trial(device: torch.device, fitted: int) -> Trial:
-        network, images = copy.deepcopy(load(of, device)), noise(batch_size(of.shape), of.shape).to(device)
-        labels = torch.arange(len(images), device=device) % network.classes
-        optimizer = torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9, nesterov=True)
-
-        def call() -> None:
-            network.train()
-            optimizer.zero_grad()
-            F.cross_entropy(network(images, needs=()).logits, labels).backward()
-            optimizer.step()
-
-        weights = sum(tensor.nbytes for tensor in network.state_dict().values())
-        return Trial(call, len(images), weights)
-
-    return Part("training", str(of), TRAINING * PASS * _pixels(of.shape), trial)
+    return Part("gradient", str(of), 2 * PASS * pixels(of.shape), trial)
 
 
 @lru_cache(maxsize=1)
@@ -198,7 +178,7 @@ def score_part(of: Architecture, detector: PostHoc) -> Part:
         shared = forward(panel.network, images, panel.needs(None)) if panel.shares else None
         return Trial(lambda: panel.score_batch(images, shared), len(images))
 
-    rough = 2 * PASS * _pixels(of.shape) if detector.perturbs else OWN
+    rough = 2 * PASS * pixels(of.shape) if detector.perturbs else OWN
     return Part("score", f"{detector.label} {detector.identity()} on {of}", rough, trial, grows=True, of=of)
 
 
@@ -217,13 +197,25 @@ def decode_part(variation: Variation, shape: Shape) -> Part:
 
         return Trial(call, count)
 
-    return Part("decode", f"{variation.label} {shape}", PASS * _pixels(shape), trial)
+    return Part("decode", f"{variation.label} {shape}", PASS * pixels(shape), trial)
+
+
+def shift_part(shift: Shift, shape: Shape) -> Part:
+    """Return a shift of images, as they are read; all its severities take about the same time."""
+
+    def trial(device: torch.device, fitted: int) -> Trial:
+        images = ArraySet(noise(batch_size(shape), shape).numpy(), name="noise")
+        shifted = Shifted(images, shift, seed=0)
+        return Trial(lambda: shifted.batch(range(len(images))), len(images))
+
+    return Part("shift", f"{shift.name} {shape}", PASS * pixels(shape), trial)
 
 
 def other_part(what: str, passes: float, images: ImageSource | None) -> Part:
     """Return work that is not tried out: an image takes as long as so many rough passes."""
-    return Part("other", what, passes * PASS * _pixels((1, SIDE, SIDE) if images is None else images.about.shape))
+    return Part("other", what, passes * PASS * pixels((1, SIDE, SIDE) if images is None else images.about.shape))
 
 
-def _pixels(shape: Shape) -> float:
+def pixels(shape: Shape) -> float:
+    """Return how many times as many pixels as those of a 32 × 32 image there are."""
     return shape[1] * shape[2] / SIDE**2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +12,7 @@ from farout.generators import Generator
 from farout.generators.objective import VERSION, Objective
 from farout.generators.pairing import Pairing
 from farout.generators.perceptual import Form
-from farout.networks import Ensemble
+from farout.networks import Ensemble, Network
 from farout.study.sources.networks import NetworkSource
 from farout.study.spec import GeneratorSpec
 
@@ -122,23 +123,29 @@ class ObjectiveSource:
             **({"lambda_c": self.lambda_c} if self.lambda_c else {}),
         }
 
+    def preview(self) -> Objective:
+        """Return the objective before the run, with untrained networks where the run trains them."""
+        return self._with(lambda network: network.preview())
+
     def build(self, store: Store) -> Objective:
         """Return the objective with its networks."""
+        return self._with(lambda network: network.build(store))
+
+    def _with(self, opened: Callable[[NetworkSource], Network]) -> Objective:
         if self.name == "plain":
             return Objective()
         return Objective(
             name=self.name,
             lambda_p=self.lambda_p,
             lambda_s=self.lambda_s,
-            ensemble=None if self.ensemble is None else _ensemble(self.ensemble, store),
-            features=None if self.features is None else self.features.build(store),
+            ensemble=None if self.ensemble is None else _ensemble(opened(self.ensemble)),
+            features=None if self.features is None else opened(self.features),
             pairing=self.pairing,
             form=self.form,
             lambda_c=self.lambda_c,
         )
 
 
-def _ensemble(source: NetworkSource, store: Store) -> Ensemble:
-    network = source.build(store)
+def _ensemble(network: Network) -> Ensemble:
     assert isinstance(network, Ensemble)
     return network

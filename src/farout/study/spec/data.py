@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PositiveInt, ValidationInfo
 
-from farout.data.arrays import list_npz_arrays
-from farout.data.catalog import DATASETS, builders, split_folders
+from farout.data.catalog import DATASETS, builders
+from farout.data.paths import splits_of
+from farout.data.patterns import is_pattern
 from farout.study.paths import resolve_paths
 from farout.study.spec.parts import Label, Spec, find_path, folder_of, named, suggest_plugin
 
 
 class DataSpec(Spec):
-    """Image set: a named set, an .npz file or a folder."""
+    """Image set: a named set, a file, a folder or a pattern of shards."""
 
     name: str = Field(min_length=1)
-    """Name of a data set, or path of an .npz file, a table or a folder, relative to the study file."""
+    """Name of a data set, or path of a file, a folder or shards ("photos-{0000..0009}.tar"), relative to the study."""
     split: str = "test"
     """Split of the set; "name:split" is the short form of both."""
     limit: PositiveInt | None = None
@@ -75,12 +76,9 @@ def _inliers(value: Any, info: ValidationInfo) -> Any:
     value = _data(value, info)
     if not isinstance(value, dict) or "split" in value:
         return {"test": value}
-    path, splits = Path(str(value["name"])), ["train", "val", "test"]
-    if path.is_absolute() and path.exists():
-        available = (
-            split_folders(path) if path.is_dir() else [name.removesuffix("_images") for name in list_npz_arrays(path)]
-        )
-        splits = [split for split in splits if split in available] or ["test"]
+    name, splits = str(value["name"]), ["train", "val", "test"]
+    if Path(name).is_absolute() and (Path(name).exists() or is_pattern(name)):
+        splits = [split for split in splits if split in splits_of(name)] or ["test"]
     return {split: {**value, "split": split} for split in splits}
 
 

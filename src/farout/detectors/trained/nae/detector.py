@@ -33,6 +33,7 @@ class NAE(TrainedDetector):
         "small": {"width": 32, "latent": 16, "latent_steps": 5, "data_steps": 10, "buffer": 1_000},
         "full": {"width": 128, "latent": 32, "latent_steps": 20, "data_steps": 40, "buffer": 10_000},
     }
+    brief: ClassVar[Mapping[str, Any]] = {"training": {"epochs": 1}, "energy": {"epochs": 1}}
     width: int = BY_PRESET
     """Channels of the first convolution and of the decoder."""
     latent: int = BY_PRESET

@@ -19,6 +19,8 @@ from farout.study.engines.slurm.options import SlurmOptions
 from farout.study.engines.slurm.packing import Packed, PackedArray, pack
 from farout.study.engines.slurm.script import job_name, script
 from farout.study.engines.slurm.tasks import ArrayTask, array_tasks, dependencies, job_list, last_line, running_tasks
+from farout.study.estimates.calibration import Calibration
+from farout.study.estimates.estimate import calibrate_works
 from farout.study.records import read_verified_json
 from farout.study.store import Store
 
@@ -113,7 +115,8 @@ class SlurmExecutor(Executor):
         numbers = {task.work.id: task.number for task in self._new}
         works, self._new = [task.work for task in self._new], []
         submitted: dict[object, ArrayTask] = {}
-        for array in pack_missing(works, self._tasks, self._options, str(self.context.device)):
+        calibration = calibrate_works(works, self.context.device)
+        for array in pack_missing(works, self._tasks, self._options.task_minutes, calibration):
             after = [one if isinstance(one, ArrayTask) else submitted[one] for one in array.after]
             folder = self._write(array, [one for one in after if not one.closed])
             folder.job = client.submit(folder.path / "script.sh")
@@ -234,13 +237,13 @@ class SlurmExecutor(Executor):
 
 
 def pack_missing(
-    works: Sequence[Work], running: Sequence[ArrayTask], options: SlurmOptions, device: str
+    works: Sequence[Work], running: Sequence[ArrayTask], minutes: float, calibration: Calibration
 ) -> list[PackedArray]:
     """Return the arrays that compute these works, after those that run already."""
     pieces = [(task, piece) for task in running for piece in task.pieces.values()]
     owners: dict[str, object] = {cell: task for task, piece in pieces for cell in piece.cells}
     locked: dict[str, object] = {piece.work: task for task, piece in pieces}
-    return list(pack(works, options.task_minutes, device, owners, locked))
+    return list(pack(works, minutes, calibration, owners, locked))
 
 
 def describe(packed: Packed) -> list[Piece]:

@@ -1,22 +1,26 @@
 """Packing: works are distributed over array tasks by their estimated cost, and arrays depend on each other.
 
-The estimate is rough and only decides how many works share a task: an image of 32 × 32 pixels takes a core `PASS`
-seconds to pass a network, and `EACH` for every result that the pass serves; a training takes `TRAINING` times as long,
-other sizes in proportion to their pixels, and a GPU is `GPU` times as fast.
+The estimate is that of `farout plan`; it decides how many works share a task, never their results.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from farout.study.cells.cell import Work
-from farout.study.sources.images import ImageSource
+from farout.study.estimates.calibration import Calibration
+from farout.study.estimates.estimate import seconds_of, short, span
 
-PASS, EACH, TRAINING, GPU = 0.003, 0.0005, 3.0, 30.0
-SIDE = 32
+START = 10.0
+"""Rough seconds that a task takes before its first work, to import libraries and to plan the study."""
+TITLES = 3
+"""Largest number of works of an array that a line names."""
 LARGEST = 1000
 """Largest number of tasks in an array; Slurm's default limit is 1001."""
+NONE: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(eq=False)
@@ -24,8 +28,8 @@ class Packed:
     """Works of one array task."""
 
     works: list[Work] = field(default_factory=list)
-    seconds: float = 0.0
-    """Estimated cost."""
+    seconds: float = START
+    """Estimated seconds of one core, or of the device."""
 
 
 @dataclass(eq=False)
@@ -36,18 +40,18 @@ class PackedArray:
     after: list[object]
     """Tasks that must have ended: tasks of earlier arrays, or those that still run."""
 
-
-def estimate_seconds(work: Work, device: str) -> float:
-    """Return the estimated seconds of a work on one core, or on a GPU."""
-    shapes = [value.about.shape for value in vars(work.cells[0]).values() if isinstance(value, ImageSource)]
-    pixels = max((shape[1] * shape[2] for shape in shapes), default=SIDE**2)
-    passes = TRAINING if "train" in work.roles and len(work.roles) == 1 else 1.0
-    seconds = work.total_cost * (passes * PASS + EACH * len(work.cells)) * pixels / SIDE**2
-    return seconds if device == "cpu" else seconds / GPU
+    @property
+    def seconds(self) -> float:
+        """Estimated seconds of all tasks."""
+        return math.fsum(task.seconds for task in self.tasks)
 
 
 def pack(
-    works: Sequence[Work], minutes: float, device: str, running: Mapping[str, object], locked: Mapping[str, object]
+    works: Sequence[Work],
+    minutes: float,
+    calibration: Calibration,
+    running: Mapping[str, object] = NONE,
+    locked: Mapping[str, object] = NONE,
 ) -> Iterator[PackedArray]:
     """Yield arrays, each after those that it depends on.
 
@@ -64,7 +68,7 @@ def pack(
             implied = frozenset[object]().union(*(ancestors.get(task, frozenset()) for task in needed))
             groups.setdefault(frozenset(needed - implied), []).append(work)
         for after, members in groups.items():
-            tasks = _fill(members, 60 * minutes, device)
+            tasks = _fill(members, 60 * minutes, calibration)
             for task in tasks:
                 ancestors[task] = after.union(*(ancestors.get(one, frozenset()) for one in after))
                 owners |= {cell.id: task for work in task.works for cell in work.cells}
@@ -89,13 +93,27 @@ def _levels(works: Sequence[Work]) -> list[list[Work]]:
     return [levels[level] for level in sorted(levels)]
 
 
-def _fill(works: Sequence[Work], limit: float, device: str) -> list[Packed]:
+def _fill(works: Sequence[Work], limit: float, calibration: Calibration) -> list[Packed]:
     """Fill tasks with works in order, each up to the limit or with a single work that is longer."""
     tasks: list[Packed] = []
     for work in works:
-        seconds = estimate_seconds(work, device)
+        seconds = seconds_of(work, calibration)
         if not tasks or tasks[-1].seconds + seconds > limit:
             tasks.append(Packed())
         tasks[-1].works.append(work)
         tasks[-1].seconds += seconds
     return tasks
+
+
+def array_lines(arrays: Sequence[PackedArray], unit: str) -> Iterator[str]:
+    """Yield a line per array: its tasks, its hours, and the arrays that it waits for."""
+    numbers = {task: number for number, array in enumerate(arrays, start=1) for task in array.tasks}
+    for number, array in enumerate(arrays, start=1):
+        after = sorted({numbers[task] for task in array.after if isinstance(task, Packed)})
+        waits = f", after {', '.join(map(str, after))}" if after else ""
+        works = [work for task in array.tasks for work in task.works]
+        titles = "; ".join(work.cells[0].title for work in works[:TITLES]) + ("; …" if len(works) > TITLES else "")
+        longest = span(max(task.seconds for task in array.tasks))
+        tasks = f"{len(array.tasks)} task{'s' if len(array.tasks) > 1 else ''}"
+        hours = f"{short(array.seconds / 3600)} {unit}"
+        yield f"    array {number}: {tasks}, {hours}, the longest {longest}{waits}: {titles}"

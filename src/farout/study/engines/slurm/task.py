@@ -109,8 +109,7 @@ def _compute(
     notes: Path,
     report: Report,
 ) -> None:
-    workers = pieces.workers if pieces.workers > 1 else 0
-    settings = Settings("local", workers, pieces.device, tuple(pieces.plugins), pieces.timeout)
+    settings = Settings("local", pieces.workers, pieces.device, tuple(pieces.plugins), pieces.timeout)
     remove_tree(notes, store.root)  # of an attempt that was killed
     make_folder(notes, store.root)
     with activity.recording(notes / f"task-{os.getpid()}"):
