@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import farout
 from farout.networks import create, save_weights
@@ -68,24 +69,37 @@ def seconds(content: dict[str, Any], weights: Path) -> float:
     return min(times)
 
 
-def fit(sizes: list[int], costs: list[float]) -> tuple[float, float]:
+def power(sizes: list[int], costs: list[float]) -> tuple[float, float]:
     """Return the exponent of a power law through the costs, and R² of the fit in logarithms."""
     x, y = np.log(sizes), np.log(costs)
     slope, level = np.polyfit(x, y, 1)
-    return float(slope), float(1 - ((y - slope * x - level) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+    return float(slope), _explained(y, slope * x + level)
+
+
+def line(sizes: list[int], costs: list[float]) -> tuple[float, float, float]:
+    """Return the fixed cost and the cost of one more of a line through the costs, by relative errors, and its R²."""
+    x, y = np.array(sizes, float), np.array(costs)
+    slope, level = np.polyfit(x, y, 1, w=1 / y)
+    return float(level), float(slope), _explained(y, slope * x + level)
+
+
+def _explained(values: NDArray[np.float64], fitted: NDArray[np.float64]) -> float:
+    return float(1 - ((values - fitted) ** 2).sum() / ((values - values.mean()) ** 2).sum())
 
 
 def measure(name: str, weights: Path) -> None:
-    """Print the seconds of one kind of growth, and the fit."""
+    """Print the seconds of one kind of growth, and the fits."""
     content, base = STUDIES[name]
     sizes = [base * factor for factor in FACTORS]
-    fixed = seconds(content(max(1, base // 10)) if base > 1 else images(500), weights)
     costs = [seconds(content(size), weights) for size in sizes]
+    fixed, each, r = line(sizes, costs)
     above = [max(cost - fixed, 1e-3) for cost in costs]
-    (raw, r_raw), (exponent, r) = fit(sizes, costs), fit(sizes[1:] if base == 1 else sizes, above[base == 1 :])
+    exponent = power(sizes[1:], above[1:])[0]
     shown = "  ".join(f"{size:,}: {cost:.2f} s" for size, cost in zip(sizes, costs, strict=True))
-    print(f"{name:<10} fixed {fixed:5.2f} s  {shown}", flush=True)
-    print(f"{'':<10} exponent {raw:.2f} (R² {r_raw:.3f}); above the fixed cost {exponent:.2f} (R² {r:.3f})", flush=True)
+    print(f"{name:<10} {shown}", flush=True)
+    print(f"{'':<10} line: {fixed:.2f} s + {1000 * each:.3f} ms each, R² {r:.4f}", flush=True)
+    print(f"{'':<10} exponent of the whole {power(sizes, costs)[0]:.2f} (R² {power(sizes, costs)[1]:.3f}); ", end="")
+    print(f"of the second decade above the fixed cost {exponent:.2f}", flush=True)
 
 
 def main() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pandas as pd
 
+from farout.devices import as_device
+from farout.memory import fit_workers, parse_size
 from farout.networks.mode import check_compiler
 from farout.plugins import load_plugin
 from farout.progress import Listener
@@ -35,7 +37,6 @@ from farout.study.sessions import session
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import Study, from_spec
-from farout.tensors import as_device
 
 
 def check_device(study: Study, device: str) -> None:
@@ -44,6 +45,20 @@ def check_device(study: Study, device: str) -> None:
     networks = (subject.classifier for trial in study.trials for subject in trial.subjects)
     if any(network is not None and network.compiled for network in networks):
         check_compiler(target)
+
+
+def memory_budget(memory: str | int | None, engine: str, workers: int) -> int | None:
+    """Return the bytes of memory of all processes together. Raise if they cannot hold them."""
+    if memory is None:
+        return None
+    if engine != "local":
+        raise ValueError(
+            f"memory is for worker processes on this machine, not for the engine {engine!r}, whose own options reserve "
+            "it"
+        )
+    budget = parse_size(memory)
+    fit_workers(budget, workers)
+    return budget
 
 
 class Result:
@@ -109,6 +124,7 @@ def run(
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
     options: Mapping[str, Any] | None = None,
+    memory: str | int | None = None,
     progress: Listener | None = None,
 ) -> Result:
     """Compute the missing results of a study into a folder, and return them.
@@ -120,7 +136,10 @@ def run(
         one core. With workers, scripts need the usual `if __name__ == "__main__":`.
     timeout: seconds that a detector may take for one chunk of images; None = no limit.
     options: options of the engine, such as {"partition": "gpu"} with engine="slurm".
+    memory: memory of all processes together with engine="local", such as "4GiB"; None = no limit. Where it runs out,
+        batches are halved, which the log and the record of the result say.
     """
+    budget = memory_budget(memory, engine, workers)
     for plugin in plugins:
         load_plugin(Path(plugin))
     if isinstance(study, str | Path):
@@ -147,7 +166,7 @@ def run(
         with session(store.root, engine=engine, workers=workers, device=device) as facts:
             result.outcome = compute(
                 cells, store, engine=engine, workers=workers, device=device, plugins=plugins, timeout=timeout,
-                options=parsed, progress=progress,
+                options=parsed, memory=budget, progress=progress,
             )  # fmt: skip
             facts |= {"computed": len(result.outcome.done), "failed": len(result.outcome.failed)}
         result.outcome.damaged[:0] = damaged

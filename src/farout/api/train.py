@@ -14,11 +14,11 @@ from farout.api.models import Model, model_of
 from farout.core import ImageSet
 from farout.data.joined import Joined
 from farout.data.matched import match
+from farout.devices import as_device
 from farout.files import check_path
 from farout.progress import Event, Listener, shown
 from farout.study.sources.images import NamedImages
 from farout.study.spec import Data, DataSpec, InlierSplits, InliersSpec, format_problems
-from farout.tensors import as_device
 from farout.training import resumable
 
 SUFFIX = ".safetensors"

@@ -86,7 +86,12 @@ def attack(
         )  # fmt: skip
         with stoppable():
             facts = write(
-                cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), progress=listener
+                cell,
+                out,
+                workers=worker_count(workers, device=device),
+                device=device,
+                plugins=plugin_paths(plugin),
+                progress=listener,
             )
     total, right, still = (facts[key] for key in ("images", "clean_correct", "success_of_clean_correct"))
     typer.echo(f"{total:>9,} images  {out / f'{name}.npz'}")

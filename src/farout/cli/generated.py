@@ -91,7 +91,7 @@ def generate(
             typer.echo(f"left out at budget {budget.value}: {line}", err=True)
         with stoppable():
             facts = write(
-                wanted, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin),
+                wanted, out, workers=worker_count(workers, device=device), device=device, plugins=plugin_paths(plugin),
                 progress=listener,
             )  # fmt: skip
     typer.echo(f"{facts['images']:>9,} images  {out / f'{name.value}.npz'}")

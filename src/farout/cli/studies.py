@@ -13,6 +13,7 @@ from farout.cli.options import (
     BudgetName,
     Device,
     Engine,
+    Memory,
     Open,
     Out,
     Plugins,
@@ -24,7 +25,7 @@ from farout.cli.options import (
     plugin_paths,
     worker_count,
 )  # fmt: skip
-from farout.cli.ray import Address, Cpus, Memory
+from farout.cli.ray import Address, Cpus
 from farout.cli.slurm import DryRun, Gpus, Partition, Sbatch, TaskMinutes, Time, engine_options, offer_cancel
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def plan(
     task_minutes: TaskMinutes = None,
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
+    memory: Memory = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate/--no-calibrate", help="Estimate hours, memory and disk by short trials.")
     ] = True,
@@ -54,7 +56,7 @@ def plan(
     Example: farout plan study.yaml --budget quick --workers 4
     """
     load_plugins(plugin)
-    from farout.api.plan import Planned
+    from farout.api.plan import Planned, planned_workers
     from farout.data.download import NotDownloaded, offline
     from farout.study.downloads import missing_downloads
     from farout.study.remote.session import readable
@@ -69,7 +71,8 @@ def plan(
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    for line in planned.estimate(device, engine, worker_count(workers), task_minutes) if calibrate else ():
+    count = planned_workers(worker_count(workers, device=device), engine, memory)
+    for line in planned.estimate(device, engine, count, task_minutes) if calibrate else ():
         typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
@@ -106,12 +109,13 @@ def run(
     spec = _spec(study, budget).without(without or ())
     options = engine_options(
         partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch, address=address, cpus=cpus,
-        memory=memory,
+        memory=memory if engine == "ray" else None,
     )  # fmt: skip
     if dry_run:
         _show_scripts(spec, out, workers, device, engine, options)
         return
-    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options)
+    limit = None if engine == "ray" else memory
+    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
     typer.echo(f"for the report: farout report {out or result.path}")
 
 
@@ -144,6 +148,7 @@ def _run(
     timeout: float | None = None,
     engine: str = "local",
     options: dict[str, Any] | None = None,
+    memory: str | None = None,
 ) -> Result:
     """Run a study with a progress bar, print a summary, and exit with 1 if something failed."""
     import farout
@@ -155,8 +160,9 @@ def _run(
         try:
             with shown(quiet) as listener:
                 result = farout.run(
-                    spec, folder, engine=engine, workers=worker_count(workers, engine), device=device,
-                    plugins=plugin_paths(plugins), timeout=timeout, options=options, progress=listener,
+                    spec, folder, engine=engine, workers=worker_count(workers, engine, device), device=device,
+                    plugins=plugin_paths(plugins), timeout=timeout, options=options, memory=memory,
+                    progress=listener,
                 )  # fmt: skip
         except KeyboardInterrupt:
             if engine == "slurm":

@@ -19,6 +19,7 @@ from farout.detectors.panel.table import Table, columns_of, joined
 from farout.identity import digest
 from farout.networks import Ensemble, Network
 from farout.networks.passes import forward
+from farout.study.cells.batches import Batches, SmallestBatch
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
@@ -150,6 +151,7 @@ class FitJob(Job):
         first = self.cells[0]
         self.network = first.network.build(store).to(device)
         self.errors: dict[str, str] = {}
+        self.batches, self.smallest = Batches(first.title), SmallestBatch()
         self.panels = dict(self._panels())
         sources = {"train": first.train, "val": first.val}
         self.images: dict[str, ImageSet] = {
@@ -195,7 +197,7 @@ class FitJob(Job):
         results = Arrays()
         for part in chunks(chunk.stop - chunk.start):
             batch = self.images[chunk.role].batch(range(chunk.start + part.start, chunk.start + part.stop))
-            parts.append(forward(self.network, batch, read))
+            parts += self.batches.map(len(batch), partial(self._forward, batch, read))
             for cell in self._perturbing(chunk.role):  # on the val split, whose chunks are one batch
                 results |= self._perturbed_scores(cell, batch)
             progress(len(batch))
@@ -203,7 +205,10 @@ class FitJob(Job):
         columns = columns_of(activations, self.needs[chunk.role])
         for cell in reducing:
             results |= self._reduced_part(cell, chunk, activations)
-        return results | {name: rows.numpy() for name, rows in columns.items()}
+        return results | {name: rows.numpy() for name, rows in columns.items()} | self.batches.note
+
+    def _forward(self, batch: Tensor, read: frozenset[str], rows: slice) -> Activations:
+        return forward(self.network, batch[rows], read)
 
     def _reducing(self, role: str) -> list[FitCell]:
         """Return the cells whose detector keeps little of these images."""
@@ -226,6 +231,7 @@ class FitJob(Job):
         return {error_key(cell.id): encode_error(answer)} if isinstance(answer, str) else {_score_column(cell): answer}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
+        results = self.smallest.see(results)
         for cell in self._perturbing(chunk.role):
             if _score_column(cell) not in results:
                 self.errors.setdefault(cell.id, decode_error(results[error_key(cell.id)]))
@@ -288,7 +294,7 @@ class FitJob(Job):
             table = self.tables["val"]
             own = {MEMBER: table.column(_score_column(cell)).numpy()} if _perturbs_unfitted(cell) else {}
             panel.validate(table.activations(), self.images["val"].name, own)
-        return Record(self._facts(), {STATE: panel.save})
+        return self.smallest.noted(Record(self._facts(), {STATE: panel.save}))
 
 
 def _perturbs_unfitted(cell: FitCell) -> bool:
