@@ -13,6 +13,7 @@ import torch
 
 from farout import interrupts
 from farout.data.download import offline
+from farout.devices import as_device
 from farout.plugins import load_plugin
 from farout.progress import Listener
 from farout.protocols import plan
@@ -29,7 +30,6 @@ from farout.study.estimates.estimate import calibrate_works, hours_unit
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.tensors import as_device
 
 
 class NoProgress(RuntimeError):
