@@ -98,7 +98,7 @@ def curve(panel: farout.Panel, outliers: ImageSet, case: Case, queries: int, see
     steps, marks = (queries - 1) // kernel.queries(variation.space), marks_for(queries, MARKS)
     for current in walk(kernel, variation.space, score, len(outliers), steps, seed=seed, marks=marks):  # noqa: B007
         pass
-    return Curve(np.array(marks), (current.trace - mean) / std)
+    return Curve(np.array(marks), (current.trace.numpy() - mean) / std)
 
 
 def written(path: Path) -> dict[Case, Curve]:

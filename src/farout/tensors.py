@@ -1,4 +1,4 @@
-"""Batches: chunks, validation of indices and images, devices."""
+"""Batches: chunks, validation of indices and images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+
+from farout.devices import to_device
 
 CHUNK = 64
 """Images per chunk: the unit of randomness, of progress and of parallel work."""
@@ -48,15 +50,15 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
     if tensor.numel() == 0 and len(tensor):
         raise ValueError(f"expected images of at least one pixel, got shape {tuple(tensor.shape)}")
     check_images(tuple(tensor.shape), str(tensor.dtype), tensor.is_floating_point())
-    tensor = tensor.to(device=device, dtype=torch.float32)
-    if tensor.numel():
+    tensor = tensor.to(torch.float32)
+    if tensor.numel():  # before a copy to a GPU, which nobody then waits for
         low, high = tensor.aminmax()
         if not (low >= -1e-3 and high <= 1 + 1e-3):
             bad = int(tensor.isnan().sum())
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
             hint = "; images are normalized by farout.Network(module, mean=…, std=…), not before" if low < -1e-3 else ""
             raise ValueError(f"expected images in [0, 1], got {got}{hint}")
-    return tensor
+    return to_device(tensor, torch.device(device))
 
 
 def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
@@ -66,11 +68,3 @@ def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:
         raise ValueError(f"expected images [B, C, H, W] with 1 or 3 channels, got shape {shape}{hint}")
     if not floating:
         raise TypeError(f"expected float images in [0, 1], got {dtype}; divide 8-bit images by 255")
-
-
-def as_device(device: str | torch.device) -> torch.device:
-    """Return the device. Raise if tensors cannot be created on it."""
-    try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"cannot run on device {str(device)!r}: {str(error).splitlines()[0]}") from error

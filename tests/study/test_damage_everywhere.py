@@ -129,7 +129,7 @@ def test_every_record_of_a_packed_run(packed: Path, cells: list[Cell]) -> None:
     with store.lock():
         outcome = engine.run(cells, store)
         store.pack(at_least=1)
-    assert len(outcome.damaged) == len(entries) > 8
+    assert len(outcome.damaged) == len(entries) >= 8
     assert all(any(place in why for why in outcome.damaged) for place in damaged.values())
     assert (sorted(outcome.done), outcome.failed) == (sorted(entries), {})
     assert contents_anywhere(Store(packed), cells) == before

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import torch
 
+from farout.api.run import memory_budget
+from farout.devices import as_device
+from farout.memory import fit_workers
 from farout.protocols import cuts, plan
 from farout.study.cells.cell import Cell, Entry, closure
 from farout.study.engines.executor import engine_class
@@ -19,7 +22,6 @@ from farout.study.results import Counts, rows_of
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.tensors import as_device
 
 HEAD = ("protocol", "results", "missing", "images", "to compute")
 
@@ -88,6 +90,12 @@ class Planned(NamedTuple):
 
     def _missing(self, cells: Iterable[Cell]) -> list[Cell]:
         return [cell for cell in cells if not self.store.has(cell.id)]
+
+
+def planned_workers(workers: int, engine: str, memory: str | None) -> int:
+    """Return the number of worker processes that the memory of all together can hold."""
+    budget = memory_budget(memory, engine, workers) if engine == "local" else None
+    return workers if budget is None else fit_workers(budget, workers)
 
 
 def _images(cells: list[Cell]) -> int:

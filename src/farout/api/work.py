@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from farout import interrupts
 from farout.data.download import offline
+from farout.devices import as_device
 from farout.plugins import load_plugin
 from farout.progress import Listener
 from farout.protocols import plan
@@ -28,7 +30,6 @@ from farout.study.estimates.estimate import calibrate_works, hours_unit
 from farout.study.spec import StudySpec
 from farout.study.store import Store
 from farout.study.study import from_spec
-from farout.tensors import as_device
 
 
 class NoProgress(RuntimeError):
@@ -64,6 +65,7 @@ def work(folder: str | Path, task: int, progress: Listener) -> Outcome | None:
         if interrupts.exit_code() == TIME_UP:  # while the study was planned
             raise NoProgress from None
         raise
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which Slurm sends when it requeues, while this process ends
     client.requeue(f"{os.environ['SLURM_ARRAY_JOB_ID']}_{task}")
     return None
 

@@ -15,13 +15,14 @@ from torch import Tensor
 from farout.api.arguments import Bases, SearchTarget, build_bases, build_target, score_scale, type_name
 from farout.core import Detector
 from farout.detectors.panel.panel import Panel
+from farout.devices import as_device
 from farout.progress import Progress, task
 from farout.registry import Registry
 from farout.search.catalog import SEARCHES
 from farout.search.objective import decode_part, objective
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, walk
-from farout.tensors import as_device, chunks
+from farout.tensors import chunks
 from farout.variations.catalog import VARIATIONS
 from farout.variations.variation import Variation
 

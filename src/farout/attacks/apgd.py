@@ -50,7 +50,10 @@ class APGD(Attack):
     def _run(
         self, target: Target, clean: Tensor, labels: Tensor, rngs: Sequence[torch.Generator], eps: float
     ) -> Tensor:
-        """Run the ascents; `left` holds the rows of the images that are still classified correctly."""
+        """Run the ascents; `left` holds the rows of the images that are still classified correctly.
+
+        On a GPU, one is waited for between two ascents, not within.
+        """
         with torch.no_grad():
             logits = target.logits(clean)
         adversarial, highest = clean.clone(), torch.full_like(logits[:, 0], -torch.inf)

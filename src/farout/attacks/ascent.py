@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from farout.attacks.gradients import gradient, misclassified
+from farout.attacks.gradients import Watch, gradient, misclassified
 from farout.attacks.target import Target
+from farout.devices import is_host
 
 MOMENTUM = 0.75
 """α: weight of the new step in a move; 1 − α is that of the previous move."""
@@ -60,27 +61,32 @@ class _State(NamedTuple):
 def ascend(
     target: Target, loss: Loss, labels: Tensor, start: Tensor, low: Tensor, high: Tensor, size: float, steps: int
 ) -> AscentResult:
-    """Take `steps` steps within the bounds, the first of length `size`; an image stops once it is misclassified."""
-    state = _initial_state(start, low, high, size)
+    """Take `steps` steps within the bounds, the first of length `size`; an image stops once it is misclassified.
+
+    On the CPU, images that have stopped are left out of later passes. On a GPU they stay, since no step waits for it.
+    """
+    state, watch, host = _initial_state(start, low, high, size), Watch(), is_host(start.device)
     result = AscentResult(start.clone(), state.loss.clone(), torch.zeros_like(state.halved))
     widths = {end: end - begin for begin, end in pairwise(checkpoints(steps))}
     for step in range(steps + 1):
         images = (_next_point(state, 1 if step == 1 else MOMENTUM) if step else start).detach().requires_grad_()
         logits = target.logits(images)
         values = loss(logits, state.rows)
-        wrong = misclassified(logits, labels[state.rows])
-        _record(result, state.rows[wrong], images.detach()[wrong], values.detach()[wrong], wrong[wrong])
-        if wrong.all():
+        wrong = misclassified(logits, labels[state.rows]) & ~result.misclassified[state.rows]
+        _record(result, state.rows, wrong, images.detach(), values.detach())
+        result.misclassified[state.rows] |= wrong
+        if host and wrong.all():
             return result
-        sign = gradient(values, images).sign_()
+        sign = gradient(values, images, watch).sign_()
         state = _update(state, images.detach(), values.detach(), sign)
-        if wrong.any():
+        if host and wrong.any():
             state = _State(*(part[~wrong] for part in state))
         if step == 0:
             state = state._replace(checkpoint_loss=state.loss, improvements=torch.zeros_like(state.improvements))
         elif step in widths:
             state = _adapt_step_size(state, widths[step])
-    _record(result, state.rows, state.best, state.best_loss, torch.zeros_like(state.halved))
+    watch.read()
+    _record(result, state.rows, ~result.misclassified[state.rows], state.best, state.best_loss)
     return result
 
 
@@ -144,5 +150,7 @@ def _adapt_step_size(state: _State, width: int) -> _State:
     )
 
 
-def _record(result: AscentResult, rows: Tensor, images: Tensor, loss: Tensor, wrong: Tensor) -> None:
-    result.images[rows], result.loss[rows], result.misclassified[rows] = images, loss, wrong
+def _record(result: AscentResult, rows: Tensor, selected: Tensor, images: Tensor, loss: Tensor) -> None:
+    """Write the selected of these images to the result."""
+    result.images[rows] = torch.where(selected[:, None, None, None], images, result.images[rows])
+    result.loss[rows] = torch.where(selected, loss, result.loss[rows])

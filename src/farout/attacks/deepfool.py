@@ -11,9 +11,10 @@ from torch import Tensor
 
 from farout.attacks.attack import Attack
 from farout.attacks.catalog import ATTACKS
-from farout.attacks.gradients import check_labels, gradient, misclassified
+from farout.attacks.gradients import Watch, check_labels, gradient, misclassified
 from farout.attacks.target import Target
 from farout.checks import check_count
+from farout.devices import is_host
 from farout.networks.passes import with_gradients
 
 LEAST = 1e-4
@@ -50,8 +51,12 @@ class DeepFool(Attack):
             return self._run(target, images.detach().clone(), labels)
 
     def _run(self, target: Target, adversarial: Tensor, labels: Tensor) -> Tensor:
-        """Perturb the images in place; `left` holds the rows of the images that are still classified correctly."""
+        """Perturb the images in place; `left` holds the rows of the images that are still classified correctly.
+
+        On a GPU it holds all rows, and misclassified images take steps of length 0, since no step waits for the GPU.
+        """
         left = torch.arange(len(adversarial), device=adversarial.device)
+        watch, host = Watch(), is_host(adversarial.device)
         clean, total = adversarial.clone(), torch.zeros_like(adversarial)
         others = torch.empty(0)
         for step in range(self.steps):
@@ -61,29 +66,31 @@ class DeepFool(Attack):
                 count = min(self.candidates, logits.shape[1]) - 1
                 others = logits.detach().scatter(1, labels[:, None], -torch.inf).topk(count).indices
             right = ~misclassified(logits, labels[left])
-            if not right.all():
+            if host and not right.all():
                 left = left[right]
                 if not len(left):
                     break
                 # A second forward pass is cheaper than backward passes, one per class, for the images that are done.
                 images = adversarial[left].requires_grad_()
                 logits = target.logits(images)
-            total[left] += _to_nearest(logits, images, labels[left], others[left])
+            move = _to_nearest(logits, images, labels[left], others[left], watch)
+            total[left] += move if host else torch.where(right[:, None, None, None], move, 0.0)
             adversarial[left] = (clean[left] + (1 + self.overshoot) * total[left]).clamp_(0, 1)
+        watch.read()
         return adversarial
 
     def passes(self, classes: int) -> int:
         return 2 * self.steps
 
 
-def _to_nearest(logits: Tensor, images: Tensor, labels: Tensor, others: Tensor) -> Tensor:
+def _to_nearest(logits: Tensor, images: Tensor, labels: Tensor, others: Tensor, watch: Watch) -> Tensor:
     """Return the step to the nearest boundary between the label's class [B] and the other classes [B, K]."""
     gaps = logits.gather(1, others) - logits.gather(1, labels[:, None])
     nearest = torch.full_like(gaps[:, 0], torch.inf).detach()
     step = torch.zeros_like(images)
     last = gaps.shape[1] - 1
     for k in range(last + 1):
-        slope = gradient(gaps[:, k], images, keep=k < last)
+        slope = gradient(gaps[:, k], images, watch, keep=k < last)
         norm = slope.flatten(1).norm(dim=1).clamp_min_(FLAT)
         distance = gaps[:, k].detach().abs() / norm
         nearer = distance < nearest

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from farout.attacks.target import Target
 from farout.checks import check_choice
+from farout.devices import is_host, to_device
 
 LossName = Literal["cross_entropy", "odds"]
 """Loss to ascend: the published one, in float32, or a monotone function of it that never underflows."""
@@ -37,13 +38,37 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 LOSSES = {"cross_entropy": cross_entropy, "odds": odds}
 
 
-def gradient(values: Tensor, images: Tensor, *, keep: bool = False) -> Tensor:
-    """Return ∂ Σ values / ∂ images, per image; keep: retain the graph for another gradient."""
+class Watch:
+    """Check that gradients are finite. On a GPU it is read once, after the loop, so that no step waits for the GPU."""
+
+    def __init__(self) -> None:
+        self._finite: Tensor | None = None
+
+    def see(self, gradients: Tensor) -> None:
+        """Note whether these gradients are finite; on the CPU raise at once if they are not."""
+        finite = gradients.isfinite().all()
+        self._finite = finite if self._finite is None else self._finite & finite
+        if is_host(gradients.device):
+            self.read()
+
+    def read(self) -> None:
+        """Raise if any gradient so far was not finite."""
+        if self._finite is not None and not self._finite:
+            raise ValueError(
+                "the network's gradient with respect to its images holds NaN or infinity; check its weights for NaN"
+            )
+
+
+def gradient(values: Tensor, images: Tensor, watch: Watch | None = None, *, keep: bool = False) -> Tensor:
+    """Return ∂ Σ values / ∂ images, per image. Raise if it is not finite.
+
+    watch: the check of a loop, which reads it at its end. keep: retain the graph for another gradient.
+    """
     (gradients,) = torch.autograd.grad(values.sum(), images, retain_graph=keep)
-    if not gradients.isfinite().all():
-        raise ValueError(
-            "the network's gradient with respect to its images holds NaN or infinity; check its weights for NaN"
-        )
+    own = watch or Watch()
+    own.see(gradients)
+    if watch is None:
+        own.read()
     return gradients
 
 
@@ -64,7 +89,7 @@ def add_uniform_noise(
     noise = torch.empty(images.shape)
     for own, rng in zip(noise, rngs, strict=True):
         own.uniform_(-epsilon, epsilon, generator=rng)
-    return noise.to(images.device).add_(images).clamp_(low, high)
+    return to_device(noise, images.device).add_(images).clamp_(low, high)
 
 
 def sign_ascent(
@@ -77,11 +102,12 @@ def sign_ascent(
     steps: int,
 ) -> Tensor:
     """Ascend the loss in place by signed gradient steps, clamped to the bounds (Madry et al. 2018, section 2.1)."""
-    images = start.requires_grad_()
+    images, watch = start.requires_grad_(), Watch()
     for _ in range(steps):
-        direction = gradient(LOSSES[loss](target.logits(images), labels), images).sign_()
+        direction = gradient(LOSSES[loss](target.logits(images), labels), images, watch).sign_()
         with torch.no_grad():
             images.add_(direction, alpha=step).clamp_(*bounds)
+    watch.read()
     return images.detach()
 
 

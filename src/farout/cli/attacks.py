@@ -26,7 +26,10 @@ def attack(
     name: Annotated[
         str, typer.Argument(help="Name of the attack: fgsm, pgd, masked_pgd, deepfool, … (farout list attacks).")
     ],
-    images: Annotated[str, typer.Argument(metavar="INPUT", help="Images to attack: a name, an .npz file or a folder.")],
+    images: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="Images to attack: a name, or the path of a file, a folder or shards."),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the attacked images.")],
     network: Annotated[str, typer.Option(help="Architecture of the classifier (farout list networks, or timm:NAME).")],
     weights: Annotated[
@@ -83,7 +86,12 @@ def attack(
         )  # fmt: skip
         with stoppable():
             facts = write(
-                cell, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin), progress=listener
+                cell,
+                out,
+                workers=worker_count(workers, device=device),
+                device=device,
+                plugins=plugin_paths(plugin),
+                progress=listener,
             )
     total, right, still = (facts[key] for key in ("images", "clean_correct", "success_of_clean_correct"))
     typer.echo(f"{total:>9,} images  {out / f'{name}.npz'}")

@@ -21,7 +21,10 @@ def check(
         typer.Argument(help="Name of a registered detector, or file.py:Name for your own class, object or function."),
     ],
     data: Annotated[
-        str | None, typer.Option(help="Inliers for the checks: a name, an .npz file or a folder.", show_default="toy")
+        str | None,
+        typer.Option(
+            help="Inliers for the checks: a name, or the path of a file, a folder or shards.", show_default="toy"
+        ),
     ] = None,
     faults: Annotated[
         bool,

@@ -38,7 +38,8 @@ def generate(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="Inliers: a name, an .npz file or a folder; its train split, or all of it.")
+        str,
+        typer.Option(help="Inliers: a name, or the path of a file, a folder or shards; its train split, or all of it."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the set and the trained models.")],
     set_: Annotated[
@@ -90,7 +91,7 @@ def generate(
             typer.echo(f"left out at budget {budget.value}: {line}", err=True)
         with stoppable():
             facts = write(
-                wanted, out, workers=worker_count(workers), device=device, plugins=plugin_paths(plugin),
+                wanted, out, workers=worker_count(workers, device=device), device=device, plugins=plugin_paths(plugin),
                 progress=listener,
             )  # fmt: skip
     typer.echo(f"{facts['images']:>9,} images  {out / f'{name.value}.npz'}")

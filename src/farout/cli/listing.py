@@ -57,6 +57,10 @@ def list_(
         line = (registry[known].__doc__ or "").strip().split("\n")[0]
         table.add_row(f"[bold]{escape(known)}[/bold]", escape(line), escape(others))
     Console().print(table)
+    if family is Family.datasets:
+        from farout.data.paths import FORMATS
+
+        Console().print(escape(f"\nInstead of a name, a path: {FORMATS}."), soft_wrap=False, highlight=False)
 
 
 def _table() -> Table:

@@ -26,9 +26,14 @@ Plugins = Annotated[
         "--plugin", help="Python file to import first, e.g. one that registers your detectors; may be repeated."
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", help="Folder for results, or an address such as s3://BUCKET/RUN.", show_default="runs/NAME"),
+]
+Run = Annotated[str, typer.Argument(help="Output folder of `farout run`, or its address, such as s3://BUCKET/RUN.")]
 Workers = Annotated[
-    int | None, typer.Option(min=0, help="Worker processes of one core each; 0 = none.", show_default="one per core")
+    int | None,
+    typer.Option(min=0, help="Worker processes of one core each; 0 = none.", show_default="one per core or GPU"),
 ]
 Engine = Annotated[str, typer.Option(help="What computes: see `farout list engines`.")]
 Timeout = Annotated[
@@ -41,7 +46,14 @@ Timeout = Annotated[
 Without = Annotated[
     list[str] | None, typer.Option("--without", help="Leave this detector out (name or label), may be repeated.")
 ]
-Device = Annotated[str, typer.Option(help="Device of the networks: cpu, cuda, cuda:1, …")]
+Device = Annotated[str, typer.Option(help="Device of the networks: cpu, cuda (all GPUs), cuda:1, mps, …")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory of all processes together, such as 4GiB; with --engine ray, what a task reserves.",
+        show_default="no limit",
+    ),
+]
 Budget = Annotated[
     BudgetName | None, typer.Option(help="quick: minutes; standard: an hour or two; full: as in the papers.")
 ]
@@ -97,10 +109,15 @@ def plugin_paths(paths: list[Path] | None) -> tuple[str, ...]:
     return tuple(str(path.resolve()) for path in paths or ())
 
 
-def worker_count(workers: int | None, engine: str = "local") -> int:
-    """Return the number of worker processes: as requested, or one per core.
+def worker_count(workers: int | None, engine: str = "local", device: str = "cpu") -> int:
+    """Return the number of worker processes: as requested, or one per core, on GPUs one per GPU.
 
     By default, Slurm uses one per array task, and Ray as many as the cluster has resources for, which is 0.
     """
-    default = {"slurm": 1, "ray": 0}.get(engine, os.cpu_count() or 1)
-    return default if workers is None else workers
+    if workers is not None:
+        return workers
+    if engine in ("slurm", "ray"):
+        return {"slurm": 1, "ray": 0}[engine]
+    from farout.devices import default_workers
+
+    return default_workers(device, os.cpu_count() or 1)

@@ -15,6 +15,3 @@ Address = Annotated[
     ),
 ]  # fmt: skip
 Cpus = Annotated[float | None, typer.Option(help="CPUs of a task.", rich_help_panel=PANEL, show_default="1")]
-Memory = Annotated[
-    str | None, typer.Option(help="Memory of a task: 4GiB.", rich_help_panel=PANEL, show_default="not reserved")
-]

@@ -13,6 +13,7 @@ from farout.cli.options import (
     BudgetName,
     Device,
     Engine,
+    Memory,
     Open,
     Out,
     Plugins,
@@ -24,7 +25,7 @@ from farout.cli.options import (
     plugin_paths,
     worker_count,
 )  # fmt: skip
-from farout.cli.ray import Address, Cpus, Memory
+from farout.cli.ray import Address, Cpus
 from farout.cli.slurm import DryRun, Gpus, Partition, Sbatch, TaskMinutes, Time, engine_options, offer_cancel
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def plan(
     task_minutes: TaskMinutes = None,
     plugin: Plugins = None,
     list_: Annotated[bool, typer.Option("--list", help="Also list every missing piece of work.")] = False,
+    memory: Memory = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate/--no-calibrate", help="Estimate hours, memory and disk by short trials.")
     ] = True,
@@ -54,21 +56,23 @@ def plan(
     Example: farout plan study.yaml --budget quick --workers 4
     """
     load_plugins(plugin)
-    from farout.api.plan import Planned
+    from farout.api.plan import Planned, planned_workers
     from farout.data.download import NotDownloaded, offline
     from farout.study.downloads import missing_downloads
+    from farout.study.remote.session import readable
 
     spec = _spec(study, budget)
     try:
         with offline():
-            planned = Planned.of(spec, out or Path("runs") / spec.name)
+            planned = Planned.of(spec, readable(out or Path("runs") / spec.name, may_be_empty=True))
     except NotDownloaded:
         raise missing_downloads(spec) from None
     for line in (*planned.totals(), *(planned.works() if list_ else ())):
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    for line in planned.estimate(device, engine, worker_count(workers), task_minutes) if calibrate else ():
+    count = planned_workers(worker_count(workers, device=device), engine, memory)
+    for line in planned.estimate(device, engine, count, task_minutes) if calibrate else ():
         typer.echo(line)
     counts = planned.counts
     typer.echo(f"{counts.missing} of {counts.total} results are missing at budget {spec.budget}")
@@ -105,13 +109,14 @@ def run(
     spec = _spec(study, budget).without(without or ())
     options = engine_options(
         partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch, address=address, cpus=cpus,
-        memory=memory,
+        memory=memory if engine == "ray" else None,
     )  # fmt: skip
     if dry_run:
         _show_scripts(spec, out, workers, device, engine, options)
         return
-    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options)
-    typer.echo(f"for the report: farout report {result.path}")
+    limit = None if engine == "ray" else memory
+    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
+    typer.echo(f"for the report: farout report {out or result.path}")
 
 
 def demo(
@@ -135,7 +140,7 @@ def demo(
 
 def _run(
     spec: StudySpec,
-    out: Path | None,
+    out: str | Path | None,
     workers: int | None,
     device: str,
     plugins: list[Path] | None,
@@ -143,6 +148,7 @@ def _run(
     timeout: float | None = None,
     engine: str = "local",
     options: dict[str, Any] | None = None,
+    memory: str | None = None,
 ) -> Result:
     """Run a study with a progress bar, print a summary, and exit with 1 if something failed."""
     import farout
@@ -154,12 +160,13 @@ def _run(
         try:
             with shown(quiet) as listener:
                 result = farout.run(
-                    spec, folder, engine=engine, workers=worker_count(workers, engine), device=device,
-                    plugins=plugin_paths(plugins), timeout=timeout, options=options, progress=listener,
+                    spec, folder, engine=engine, workers=worker_count(workers, engine, device), device=device,
+                    plugins=plugin_paths(plugins), timeout=timeout, options=options, memory=memory,
+                    progress=listener,
                 )  # fmt: skip
         except KeyboardInterrupt:
             if engine == "slurm":
-                offer_cancel(folder)
+                offer_cancel(Path(folder))
             raise
     typer.echo(repr(result))
     outcome = result.outcome
@@ -178,14 +185,14 @@ def _run(
 
 
 def _show_scripts(
-    spec: StudySpec, out: Path | None, workers: int | None, device: str, engine: str, options: dict[str, Any]
+    spec: StudySpec, out: str | None, workers: int | None, device: str, engine: str, options: dict[str, Any]
 ) -> None:
     """Print the batch scripts of a run."""
     if engine != "slurm":
         raise ValueError(f"--dry-run prints batch scripts and needs --engine slurm, got --engine {engine}")
     from farout.api.work import scripts
 
-    folder = out or Path("runs") / spec.name
+    folder = Path(out or Path("runs") / spec.name)
     texts = scripts(spec, folder, options, workers=worker_count(workers, engine), device=device)
     typer.echo("\n".join(texts) if texts else f"nothing is missing in {folder}")
 

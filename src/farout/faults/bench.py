@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from farout.faults import often
 from farout.faults.starting import Started, start_fresh, start_warm
-from farout.files import files_in, sha256
+from farout.files import files_in
 from farout.study.records import RECORD, Damaged
 from farout.study.store import Store
 
@@ -136,7 +136,7 @@ class Bench:
             for name, checksum in self.expected.items()
             if found.get(name) != checksum
         ]
-        damaged = [why for path in sorted((out / "cells").iterdir()) if (why := store.damaged(path.name))]
+        damaged = [why for cell in sorted(results(out)) if (why := store.damaged(cell))]
         left = [f"{path} was left behind" for path in files_in(out / "partial", out)]
         failed = [f"{path} still tells of a failure" for path in files_in(out / "failures", out)]
         return [*wrong, *damaged, *left, *failed]
@@ -151,8 +151,15 @@ class Bench:
 
 def contents(root: Path) -> dict[str, str]:
     """Return the checksums of all files of results; without the records, which tell when they were made."""
-    paths = (path for path in files_in(root / "cells", root) if path.name != RECORD)
-    return {f"{path.parent.name}/{path.name}": sha256(path, root) for path in paths}
+    store = Store(root)
+    records = {cell: store.facts(cell)["files"] for cell in results(root) if not store.damaged(cell)}
+    return {f"{cell}/{name}": about["sha256"] for cell, files in records.items() for name, about in files.items()}
+
+
+def results(root: Path) -> set[str]:
+    """Return the ids of the results in the folders and packs of a run."""
+    folders = {path.parent.name for path in (root / "cells").glob(f"[!.]*/{RECORD}")}
+    return folders | Store(root).packs.cells()
 
 
 def finish_and_compare(bench: Bench, out: Path) -> list[str]:

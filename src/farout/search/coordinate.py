@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any, NamedTuple, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from farout.search.catalog import SEARCHES
@@ -57,7 +56,8 @@ class CoordinateDescent(Search):
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[CoordinateState, Info]:
         probing = state.done % 2 == 0
-        axis = F.one_hot(state.done // 2 % space.dim, space.dim)
+        own = torch.arange(space.dim, device=state.done.device)
+        axis = (state.done[:, None] // 2 % space.dim == own).long()  # one_hot reads its argument
         direction = self._probe_direction(state.z, axis, space)
         shift = torch.where(probing, direction * self.reach, -self.rate * state.rise)
         proposed = space.inside(state.z + axis * shift[:, None].to(state.z.dtype))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from farout.devices import to_device
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
 from farout.variations.space import Boundary, Space
@@ -66,8 +67,8 @@ class EvolutionStrategy(Search):
         return EvolutionState(z, score, sigma, torch.ones_like(score, dtype=torch.int64))
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[EvolutionState, Info]:
-        drawn = space.uniform(len(state.z), rng).to(state.z)
-        noise = torch.randn(state.z.shape, generator=rng).to(state.z)
+        drawn = to_device(space.uniform(len(state.z), rng), state.z.device).to(state.z)
+        noise = to_device(torch.randn(state.z.shape, generator=rng), state.z.device).to(state.z)
         drawing = state.age < self.draws
         near = space.inside(state.z + state.sigma[:, None] * noise, self.boundary)
         proposed = torch.where(drawing[:, None], drawn, near)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from farout.devices import to_device
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
 from farout.variations.space import Boundary, Space
@@ -54,11 +55,11 @@ class MetropolisHastings(Search):
         return MHState(z, score)
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[MHState, Info]:
-        noise = torch.randn(state.z.shape, generator=rng).to(state.z.device)
+        noise = to_device(torch.randn(state.z.shape, generator=rng), state.z.device)
         proposed = space.inside(state.z + self.sigma * noise, self.boundary)
         proposed_score = score(proposed)
-        uniform = torch.rand(len(proposed_score), generator=rng, dtype=torch.float64).to(proposed_score.device)
-        accepted = uniform.log() < (state.score - proposed_score) / self.temperature
+        uniform = torch.rand(len(proposed_score), generator=rng, dtype=torch.float64)
+        accepted = to_device(uniform, proposed_score.device).log() < (state.score - proposed_score) / self.temperature
         z, lowest = (
             torch.where(accepted[:, None], proposed, state.z),
             torch.where(accepted, proposed_score, state.score),

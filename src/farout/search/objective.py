@@ -10,29 +10,54 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.scores import finite
+from farout.devices import is_host
+from farout.scores import NonFiniteScores, finite
 from farout.search.search import Score
 from farout.tensors import CHUNK, chunks
 
 if TYPE_CHECKING:
     from farout.variations.variation import Variation
 
-Judge = Callable[[Tensor], NDArray[np.float64]]
+Judge = Callable[[Tensor], NDArray[np.float64] | Tensor]
 """Scoring function: a detector's raw scores of decoded data, [B] float64."""
 
 
-def objective(variation: Variation, base: Any, judge: Judge, name: str) -> Score:
-    """Return the score function of latents, one latent per base; they are decoded and scored in chunks.
+class Objective:
+    """Score function of latents, one latent per base; they are decoded and scored in chunks.
 
-    name: name of the detector, for errors about non-finite scores.
+    Non-finite scores raise an error that names the detector; scores that a judge leaves on a GPU are checked by
+    `check` only, so that no step of a search waits for the GPU.
     """
 
-    def score(z: Tensor) -> Tensor:
-        scored = [judge(decode_part(variation, z[part], base, part)) for part in chunks(len(z), CHUNK)]
-        scores = finite(np.concatenate(scored), name, f"data decoded by {variation.name}")
-        return torch.from_numpy(scores).to(z.device)
+    def __init__(self, variation: Variation, base: Any, judge: Judge, name: str) -> None:
+        self.variation, self.base, self.judge, self.name = variation, base, judge, name
+        self._strange: Tensor | None = None
 
-    return torch.no_grad()(score)
+    @torch.no_grad()
+    def __call__(self, z: Tensor) -> Tensor:
+        parts = chunks(len(z), CHUNK)
+        scored = [self.judge(decode_part(self.variation, z[part], self.base, part)) for part in parts]
+        tensors = [part for part in scored if isinstance(part, Tensor)]
+        if tensors and not is_host(tensors[0].device):
+            scores = torch.cat(tensors)
+            strange = (~scores.isfinite()).sum()
+            self._strange = strange if self._strange is None else self._strange + strange
+            return scores
+        return torch.from_numpy(finite(np.concatenate(scored), self.name, self._data)).to(z.device)
+
+    def check(self) -> None:
+        """Raise if any score so far was not finite."""
+        if self._strange is not None and (count := int(self._strange)):
+            raise NonFiniteScores(f"{self.name} gave {count} NaN or infinite scores on {self._data}")
+
+    @property
+    def _data(self) -> str:
+        return f"data decoded by {self.variation.name}"
+
+
+def objective(variation: Variation, base: Any, judge: Judge, name: str) -> Score:
+    """Return the score function of latents, see `Objective`."""
+    return Objective(variation, base, judge, name)
 
 
 def decode_part(variation: Variation, z: Tensor, base: Any, part: slice) -> Tensor:

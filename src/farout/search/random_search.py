@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from farout.devices import to_device
 from farout.search.catalog import SEARCHES
 from farout.search.metropolis import MHState
 from farout.search.search import Info, Score, Search
@@ -26,6 +27,6 @@ class RandomSearch(Search):
         return MHState(z, score)
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[MHState, Info]:
-        drawn = space.uniform(len(state.z), rng).to(state.z.device)
+        drawn = to_device(space.uniform(len(state.z), rng), state.z.device)
         scores = score(drawn)
         return MHState(drawn, scores), Info(drawn, scores, torch.ones_like(scores, dtype=torch.bool))

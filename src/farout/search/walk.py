@@ -35,27 +35,22 @@ class Walk(NamedTuple):
     """Last step in which the chain moved, [C] int64; 0 if it never moved."""
     sums: Tensor
     """Sums of coordinates and of their squares over all states, [2, C, dim] float64."""
-    trace: NDArray[np.float64]
-    """Best score after at most this many queries, for every mark: [C, K]."""
+    trace: Tensor
+    """Best score after at most this many queries, for every mark: [C, K] float64."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all fields as arrays by name, for a file."""
         tensors = {name: value for name, value in self._asdict().items() if isinstance(value, Tensor)}
         inner = {f"state:{name}": value for name, value in self.state._asdict().items()}
         arrays = {name: value.detach().cpu().numpy() for name, value in (tensors | inner).items()}
-        return {**arrays, "trace": self.trace, "steps": np.array(self.steps)}
+        return {**arrays, "steps": np.array(self.steps)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], search: Search, device: torch.device) -> Walk:
         """Build a walk from the result of `arrays`."""
-        tensors = {
-            name: torch.from_numpy(value).to(device) for name, value in arrays.items() if name not in NOT_TENSORS
-        }
+        tensors = {name: torch.from_numpy(value.copy()).to(device) for name, value in arrays.items() if name != "steps"}
         inner = {name.removeprefix("state:"): tensors.pop(name) for name in list(tensors) if name.startswith("state:")}
-        return cls(int(arrays["steps"]), search.state(**inner), **tensors, trace=arrays["trace"].copy())
-
-
-NOT_TENSORS = ("steps", "trace")
+        return cls(int(arrays["steps"]), search.state(**inner), **tensors)
 
 
 def walk(
@@ -75,7 +70,7 @@ def walk(
 
     first: number of the first chain. The randomness of a step depends on it, on `seed` and on the step, so that chains
     take the same path wherever they were interrupted.
-    marks: numbers of queries per chain at which the best score is traced.
+    marks: increasing numbers of queries per chain at which the best score is traced.
     The trace is shared between the yielded walks and filled in place; everything else in a walk is immutable.
     """
     if resume is None:
@@ -93,14 +88,14 @@ def _initial_walk(state: Any, marks: int) -> Walk:
     z, score = state.z, state.score
     moments = torch.stack([z.double(), z.double().square()])
     none = torch.zeros(len(z), dtype=torch.int64, device=z.device)
-    trace = np.repeat(score.cpu().numpy()[:, None], marks, axis=1)
+    trace = score[:, None].repeat(1, marks)
     return Walk(0, state, z, score, score, none, none, moments, trace)
 
 
 def _update(walk: Walk, state: Any, info: Info, marks: NDArray[np.int64], queries: int) -> Walk:
     better = info.score < walk.best
     best = torch.where(better, info.score, walk.best)
-    walk.trace[:, marks >= queries] = best.cpu().numpy()[:, None]
+    walk.trace[:, int(np.searchsorted(marks, queries)) :] = best[:, None]
     z = state.z.double()
     return Walk(
         walk.steps + 1,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from farout.devices import to_device
 from farout.search.catalog import SEARCHES
 from farout.search.search import Info, Score, Search
 from farout.variations.space import Space
@@ -74,7 +75,7 @@ class ZerothOrder(Search):
         return ZerothOrderState(z, score, torch.zeros_like(z), torch.zeros_like(score, dtype=torch.int64))
 
     def step(self, state: Any, space: Space, score: Score, rng: torch.Generator) -> tuple[ZerothOrderState, Info]:
-        direction = torch.randn(state.z.shape, generator=rng).to(state.z.device)
+        direction = to_device(torch.randn(state.z.shape, generator=rng), state.z.device)
         length = 0.5 ** (state.done // self.halve_every).to(state.z.dtype) / (2 * self.radius)
         probe = space.inside(state.z + self.h * length[:, None] * direction)
         probed = score(probe)

@@ -13,6 +13,7 @@ they are read. The folder may come from somebody else: no symbolic link in it is
 from __future__ import annotations
 
 import shutil
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -74,7 +75,9 @@ class Store:
         self.root = Path(root)
         self.packs = PackFolder(self.root)
         self._packing = Packing(self.root, self.packs)
-        self._locked = False
+        self._locked, self._changing = False, threading.RLock()
+        self.removed: set[str] = set()
+        """Records that this process has removed."""
 
     def open(self) -> Store:
         """Create the folders and check that they are writable, before any long work."""
@@ -183,19 +186,23 @@ class Store:
     def remove_results(self, cells: Collection[str]) -> None:
         """Remove records. The caller must hold the lock if other processes use the store."""
         folders = [self.path(cell) for cell in cells]
-        self.packs.remove(cells)
-        for folder in folders:
-            remove_folder(folder, self.root)
+        with self._changing:
+            self.removed |= set(cells)
+            self.packs.remove(cells)
+            for folder in folders:
+                remove_folder(folder, self.root)
 
     def pack(self, at_least: int | None = None) -> None:
         """Move small records into packs if there are many, or `at_least` so many; only while the lock is held."""
-        if self._locked:
-            try:
+        if not self._locked:
+            return
+        try:
+            with self._changing:
                 self._packing.pack(at_least)
-            except UnsafePath:
-                raise
-            except OSError as error:
-                raise self._unwritable(error) from error
+        except UnsafePath:
+            raise
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def file(self, cell: str, name: str) -> Path:
         """Return the path of a verified file of a record: of a copy outside of the store if the record is packed.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -106,7 +105,7 @@ class Attributes(Variation):
             raise ValueError(
                 f"{images.name} is rendered in the font {images.font}, got font={self.font}; give the same"
             )
-        return images.configurations.scenes[torch.from_numpy(selected)]
+        return images.configurations.scenes_at(selected)
 
     def decode(self, z: Tensor, base: Scenes) -> Tensor:
         """Render the scenes of `base` with these latents [B, dim]: float32 [B, 3, side, side] in [0, 1]."""

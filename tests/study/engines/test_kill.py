@@ -35,10 +35,11 @@ class Slow(farout.Detector):
 
 COMMAND = """
 import signal
-import farout.cli, farout.study.engines.scheduler
+import farout.cli, farout.study.engines.scheduler, farout.study.packing
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
 farout.study.engines.scheduler.FLUSH_SECONDS = 0.1
+farout.study.packing.RECORDS = 6
 farout.cli.main()
 """
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farout.attacks.attack import Attack
 from farout.attacks.judging import Attacked, run_attack
 from farout.attacks.target import Target
 from farout.detectors.panel.table import Table
+from farout.study.cells.batches import Batches, SmallestBatch, joined
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
@@ -139,6 +141,7 @@ class AttackJob(SingleJob[AttackCell]):
         self.cell, self.work, self.store, self.device = work.cell, work, store, device
         self.images = self.cell.images.open(store)
         self.table = Table(len(self.images))
+        self.batches, self.smallest = Batches(self.cell.title), SmallestBatch()
 
     @cached_property
     def target(self) -> Target:
@@ -151,11 +154,18 @@ class AttackJob(SingleJob[AttackCell]):
         labels = torch.zeros(len(images), dtype=torch.int64)
         if self.images.labels is not None:
             labels = torch.from_numpy(self.images.labels[chunk.start : chunk.stop])
+        attacked = self.batches.map(
+            len(order), lambda part: self._attack(images[part], labels[part], order[part], progress)
+        )
+        return joined(attacked) | self.batches.note
+
+    def _attack(self, images: Tensor, labels: Tensor, order: range, progress: Progress) -> Arrays:
         attacked = run_attack(self.cell.attack, self.target, images, labels, order, self.cell.seed, progress)
         return {field.name: getattr(attacked, field.name).numpy() for field in fields(attacked)}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.table.put(chunk.start, {name: torch.from_numpy(rows) for name, rows in results.items()})
+        rows = self.smallest.see(results)
+        self.table.put(chunk.start, {name: torch.from_numpy(values) for name, values in rows.items()})
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {field.name for field in fields(Attacked)} <= results.keys()
@@ -168,7 +178,7 @@ class AttackJob(SingleJob[AttackCell]):
             IMAGES: lambda path: _save(path, images),
             "examples.safetensors": array_file(self._examples(columns["success"], columns["clean_correct"])),
         }
-        return Record({"images": len(images)}, files)
+        return self.smallest.noted(Record({"images": len(images)}, files))
 
     def _examples(self, success: NDArray[np.bool_], correct: NDArray[np.bool_]) -> Arrays:
         """Return thumbnails of the first images on which the attack succeeded, before and after it."""

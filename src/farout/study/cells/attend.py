@@ -14,6 +14,7 @@ from farout.attention import attention_shift
 from farout.networks.mode import PLAIN
 from farout.networks.network import Network
 from farout.study.cells.attack import AttackCell
+from farout.study.cells.batches import Batches, SmallestBatch, joined
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.sources.attacked import AttackedImages
 from farout.study.sources.networks import NetworkSource
@@ -80,6 +81,7 @@ class AttentionJob(SingleJob[AttentionCell]):
         self.cell, self.store, self.device = cell, store, device
         self.before = cell.attack.images.open(store)
         self.after = cell.images.open(store)
+        self.batches, self.smallest = Batches(cell.title), SmallestBatch()
         self.columns = {name: np.full(len(self.before), np.nan) for name in COLUMNS}
 
     @cached_property
@@ -92,8 +94,12 @@ class AttentionJob(SingleJob[AttentionCell]):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         order = range(chunk.start, chunk.stop)
-        moved = attention_shift(self.network, *(as_images(s.batch(order), self.device) for s in self._sets))
+        parts = self.batches.map(len(order), lambda part: self._moved(order[part]))
         progress(len(order))
+        return joined(parts) | self.batches.note
+
+    def _moved(self, order: range) -> Arrays:
+        moved = attention_shift(self.network, *(as_images(s.batch(order), self.device) for s in self._sets))
         return {name: getattr(moved, name).double().cpu().numpy() for name in COLUMNS}
 
     @property
@@ -101,6 +107,7 @@ class AttentionJob(SingleJob[AttentionCell]):
         return self.before, self.after
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
+        results = self.smallest.see(results)
         for name in COLUMNS:
             self.columns[name][chunk.start : chunk.stop] = results[name]
 
@@ -111,7 +118,7 @@ class AttentionJob(SingleJob[AttentionCell]):
         columns = {"index": self.before.index, **self.columns}
         columns |= {name: self.after.attributes[name] for name in ("clean_correct", "success")}
         files = {"scores.parquet": score_table(columns), "examples.safetensors": array_file(self._examples())}
-        return Record({"images": len(self.before)}, files)
+        return self.smallest.noted(Record({"images": len(self.before)}, files))
 
     def _examples(self) -> Arrays:
         """Return thumbnails of the successfully attacked images whose attention moves most, and least."""

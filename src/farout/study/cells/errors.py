@@ -15,15 +15,16 @@ from farout.user_code import raised_at
 T = TypeVar("T")
 
 
-def attempt(compute: Callable[[], T]) -> T | str:
+def attempt(compute: Callable[[], T], *, but: Callable[[BaseException], bool] = lambda error: False) -> T | str:
     """Return the result of a cell's own code, or the traceback of the error that it raises.
 
-    A detector may raise anything, even `SystemExit` or `KeyboardInterrupt`; only a request to stop is raised again.
+    A detector may raise anything, even `SystemExit` or `KeyboardInterrupt`; only a request to stop is raised again, and
+    errors of which `but` returns True.
     """
     try:
         return compute()
     except BaseException as error:
-        if requested(error):
+        if requested(error) or but(error):
             raise
         return format_traceback()
 

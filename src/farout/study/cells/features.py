@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farout.networks import Network
 from farout.networks.passes import forward
+from farout.study.cells.batches import Batches, SmallestBatch, joined
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, UntimedWork, Work
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
@@ -77,6 +79,7 @@ class FeaturesJob(SingleJob[FeaturesCell]):
         self.cell, self.store, self.device = cell, store, device
         self.images = cell.images.open(store)
         self.parts: dict[int, NDArray[Any]] = {}
+        self.batches, self.smallest = Batches(cell.title), SmallestBatch()
 
     @cached_property
     def network(self) -> Network:
@@ -85,12 +88,16 @@ class FeaturesJob(SingleJob[FeaturesCell]):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images.batch(range(chunk.start, chunk.stop))
-        features = forward(self.network, batch, frozenset({"features"})).features
+        parts = self.batches.map(len(batch), lambda part: self._features(batch[part]))
         progress(len(batch))
+        return joined(parts) | self.batches.note
+
+    def _features(self, batch: Tensor) -> Arrays:
+        features = forward(self.network, batch, frozenset({"features"})).features
         return {"features": features.float().cpu().numpy()}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.parts[chunk.start] = results["features"]
+        self.parts[chunk.start] = self.smallest.see(results)["features"]
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return "features" in results
@@ -104,4 +111,5 @@ class FeaturesJob(SingleJob[FeaturesCell]):
             FEATURES: array_file({"features": features}),
             "examples.safetensors": array_file({"first_images": thumbnails(first)}),
         }
-        return Record({"images": len(features), "network": self.cell.network.label}, files)
+        facts = {"images": len(features), "network": self.cell.network.label}
+        return self.smallest.noted(Record(facts, files))

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from farout.core import ImageSet
 from farout.identity import digest
 from farout.scores import NonFiniteScores, finite
+from farout.study.cells.batches import BATCH, Batches, SmallestBatch
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
 from farout.study.sources.images import ImageSource
 from farout.study.store import Store, array_file, score_table
-from farout.study.subjects.subject import Score, Subject
+from farout.study.subjects.subject import Ask, Score, Subject
 from farout.study.thumbnails import EXAMPLES, thumbnails
 
 
@@ -74,6 +76,11 @@ def score_group(subject: Subject, images: ImageSource) -> str:
     return digest(["scores", subject.group, images.about.fingerprint])
 
 
+def batch_key(cell: Cell) -> str:
+    """Return the key under which a chunk's results hold the batch of a cell for which memory ran out."""
+    return f"{BATCH}:{cell.id}"
+
+
 def _examples(scores: NDArray[np.float64], images: ImageSet) -> Arrays:
     """Return thumbnails of the images with the lowest and the highest scores, the most extreme first."""
     order = np.argsort(scores, kind="stable")
@@ -109,6 +116,9 @@ class ScoreJob(Job):
         self.images = self.cells[0].images.open(store)
         self.store, self.device = store, device
         self.errors: dict[str, str] = {}
+        self.batches = Batches(self.cells[0].title)
+        self.own = {cell.id: Batches(f"{cell.title}: {cell.suspect}") for cell in self.cells}
+        self.smallest = {cell.id: SmallestBatch() for cell in self.cells}
 
     @cached_property
     def score(self) -> Score:
@@ -125,19 +135,40 @@ class ScoreJob(Job):
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         batch = self.images.batch(range(chunk.start, chunk.stop))
+        parts = self.batches.map(len(batch), lambda part: self._score(batch[part]))
         results: Arrays = {}
-        for cell, ask in zip(self.cells, self.score(batch), strict=True):
-            with activity.computing(cell):
-                scores = attempt(ask)
-            if isinstance(scores, str):
-                results[error_key(cell.id)] = encode_error(scores)
+        for cell in self.cells:
+            if error := next((part[cell.id] for part in parts if isinstance(part[cell.id], str)), None):
+                results[error_key(cell.id)] = encode_error(str(error))
             else:
-                results[cell.id] = scores
+                results[cell.id] = np.concatenate([np.asarray(part[cell.id]) for part in parts])
+                if sizes := [one.most for one in (self.batches, self.own[cell.id]) if one.most is not None]:
+                    results[batch_key(cell)] = np.array(min(sizes))
         progress(len(batch))
         return results
 
+    def _score(self, batch: Tensor) -> dict[str, NDArray[np.float64] | str]:
+        """Return the scores of a batch by cell, or the traceback of the cell's error."""
+        found: dict[str, NDArray[np.float64] | str] = {}
+        for position, (cell, ask) in enumerate(zip(self.cells, self.score(batch), strict=True)):
+            with activity.computing(cell):
+                found[cell.id] = attempt(partial(self._ask, position, ask, batch))
+        return found
+
+    def _ask(self, position: int, ask: Ask, batch: Tensor) -> NDArray[np.float64]:
+        """Return one detector's scores; one that runs out of memory is asked again about smaller batches."""
+        own = self.own[self.cells[position].id]
+
+        def scores(part: slice) -> NDArray[np.float64]:
+            whole = part == slice(0, len(batch))
+            return (ask if whole else self.score(batch[part])[position])()
+
+        return np.concatenate(own.map(len(batch), scores))
+
     def collect(self, chunk: Chunk, results: Arrays) -> None:
         for cell in self.cells:
+            if batch_key(cell) in results:
+                self.smallest[cell.id].see({BATCH: results[batch_key(cell)]})
             if cell.id in results:
                 self.scores[cell.id][chunk.start : chunk.stop] = results[cell.id]
             else:
@@ -153,6 +184,6 @@ class ScoreJob(Job):
 
     def _checked_record(self, cell: ScoreCell) -> Record | str:
         try:
-            return cell.record(self.scores[cell.id], self.images)
+            return self.smallest[cell.id].noted(cell.record(self.scores[cell.id], self.images))
         except NonFiniteScores as error:
             return f"{type(error).__name__}: {error}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
-from farout.search.objective import Judge, objective, spread
+from farout.devices import is_host
+from farout.search.objective import Judge, Objective, spread
 from farout.search.search import Search
 from farout.search.walk import CHAINS, Walk, diagnose, marks_for, walk
+from farout.study.cells.batches import Batches, SmallestBatch
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, SingleJob, Work
 from farout.study.cells.score import ScoreCell
 from farout.study.sources.images import ImageSource
@@ -32,6 +34,7 @@ KEEP_SECONDS = 5.0
 FOUND = "found.safetensors"
 PER_CHAIN = ("score", "start", "last", "accepted", "exploration", "stuck")
 """Columns of the table of scores: `score` is the lowest score of the chain, `last` the score of its last state."""
+S = TypeVar("S", NDArray[np.float64], Tensor)
 LATENTS = ("latents", "last_latents", "trace")
 
 
@@ -149,6 +152,7 @@ class SearchJob(SingleJob[SearchCell]):
         self.cell, self.work, self.store, self.device = work.cell, work, store, device
         self.images = self.cell.images.open(store) if self.cell.images else None
         self.found: dict[int, Arrays] = {}
+        self.batches, self.smallest = Batches(self.cell.title), SmallestBatch()
         self.marks = marks_for(self.cell.queries)
 
     @cached_property
@@ -163,14 +167,30 @@ class SearchJob(SingleJob[SearchCell]):
 
     @cached_property
     def judge(self) -> Judge:
-        """The detector, loaded by the first chunk: a process that only collects results does not need it."""
+        """The detector, loaded by the first chunk: a process that only collects results does not need it.
+
+        On a GPU, its scores stay there.
+        """
+        if not is_host(self.device):
+            return self._halving(self.cell.subject.target(self.store, self.device).score)
         score = self.cell.subject.open([self.cell.subject], self.store, self.device)
 
         def judge(images: Tensor) -> NDArray[np.float64]:
             (ask,) = score(images)
             return ask()
 
-        return judge
+        return self._halving(judge)
+
+    def _halving(self, judge: Callable[[Tensor], S]) -> Callable[[Tensor], S]:
+        """Return the judge, asked about fewer images at a time once memory runs out."""
+
+        def halving(images: Tensor) -> S:
+            parts = self.batches.map(len(images), lambda part: judge(images[part]))
+            if len(parts) == 1:
+                return parts[0]
+            return torch.cat(parts) if isinstance(parts[0], Tensor) else np.concatenate(parts)
+
+        return halving
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
         cell, chains = self.cell, chunk.stop - chunk.start
@@ -178,19 +198,20 @@ class SearchJob(SingleJob[SearchCell]):
         base = self.varied.base(self.images, range(chunk.start, chunk.stop), self.device)
         resume = self._read_state(chunk)
         progress(chains * self._queries(resume.steps) if resume else 0)
+        score = Objective(variation, base, self.judge, cell.subject.label)
         walks = walk(
-            self.search, variation.space, objective(variation, base, self.judge, cell.subject.label),
-            chains, cell.steps,
+            self.search, variation.space, score, chains, cell.steps,
             seed=cell.seed, first=chunk.start, marks=self.marks, device=self.device, resume=resume,
         )  # fmt: skip
-        latest = self._exhaust(walks, chunk, progress) or resume
+        latest = self._exhaust(walks, chunk, progress, score) or resume
+        score.check()
         assert latest is not None
-        return self._arrays(latest)
+        return self._arrays(latest) | self.batches.note
 
     def _queries(self, steps: int) -> int:
         return 1 + steps * self.search.queries(self.cell.variation.space)
 
-    def _exhaust(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress) -> Walk | None:
+    def _exhaust(self, walks: Iterator[Walk], chunk: Chunk, progress: Progress, score: Objective) -> Walk | None:
         """Run all steps and return the last state; store the state every few seconds and when interrupted."""
         latest, saved = None, time.monotonic()
         try:
@@ -198,6 +219,7 @@ class SearchJob(SingleJob[SearchCell]):
                 queries = 1 if latest.steps == 0 else self._queries(1) - 1
                 progress((chunk.stop - chunk.start) * queries)
                 if time.monotonic() - saved > KEEP_SECONDS:
+                    score.check()
                     self.store.keep(self.work.id, _state_name(chunk), latest.arrays())
                     saved = time.monotonic()
         except BaseException:
@@ -218,13 +240,13 @@ class SearchJob(SingleJob[SearchCell]):
     def _arrays(self, latest: Walk) -> Arrays:
         tensors = {
             "score": latest.best, "start": latest.start, "last": latest.state.score,
-            "latents": latest.best_z, "last_latents": latest.state.z,
+            "latents": latest.best_z, "last_latents": latest.state.z, "trace": latest.trace,
         }  # fmt: skip
         diagnostics = diagnose(latest, self.cell.variation.space)._asdict()
-        return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics, "trace": latest.trace}
+        return {**{key: value.cpu().numpy() for key, value in tensors.items()}, **diagnostics}
 
     def collect(self, chunk: Chunk, results: Arrays) -> None:
-        self.found[chunk.start] = results
+        self.found[chunk.start] = self.smallest.see(results)
 
     def complete(self, chunk: Chunk, results: Arrays) -> bool:
         return {*PER_CHAIN, *LATENTS} <= results.keys()
@@ -239,7 +261,7 @@ class SearchJob(SingleJob[SearchCell]):
             FOUND: array_file(arrays),
             "examples.safetensors": array_file(self._examples(columns["score"], arrays["latents"])),
         }
-        return Record({"chains": self.cell.chains, "queries": self.cell.queries}, files)
+        return self.smallest.noted(Record({"chains": self.cell.chains, "queries": self.cell.queries}, files))
 
     def _index(self) -> NDArray[np.int64]:
         """Return the index of every chain's base in its own set; without bases, the number of the chain."""

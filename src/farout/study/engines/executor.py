@@ -92,6 +92,8 @@ class Context(NamedTuple):
     """Seconds that a detector may take for one chunk; None = no limit."""
     options: EngineOptions = EngineOptions()
     """Options of the engine."""
+    memory: int | None = None
+    """Bytes of memory of all processes together; None = no limit."""
 
 
 class Executor(Named, ABC):

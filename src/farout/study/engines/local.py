@@ -16,6 +16,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from farout.devices import worker_device
+from farout.memory import PROCESS, fit_workers, size_text, worker_share
 from farout.processes import SPAWN, signals_deferred, start_worker
 from farout.study.cells.cell import Work
 from farout.study.engines import activity, worker
@@ -46,10 +48,16 @@ class LocalExecutor(Executor):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.slots = AHEAD * context.workers
+        workers = context.workers if context.memory is None else fit_workers(context.memory, context.workers)
+        if workers < context.workers:
+            logging.getLogger("farout").warning(
+                f"{workers} instead of {context.workers} worker processes, since each needs {size_text(PROCESS)} and "
+                f"all have {size_text(context.memory or 0)} together (--memory)"
+            )
+        self._share = None if context.memory is None else worker_share(context.memory, workers)
+        self.slots = AHEAD * workers
         self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
         self._over = SPAWN.RawValue("b", False)  # without a lock, which a killed worker might hold
-        self._setup = (str(context.store.root), str(context.device)), context.plugins
         self._packed: tuple[Work | None, bytes] = None, b""
         self._failed_starts, self._started = 0, 0
         self._workers: list[_Worker] = []
@@ -58,17 +66,19 @@ class LocalExecutor(Executor):
         """Orders that have not been sent to a worker yet."""
         self._dropped: list[int] = []
         try:
-            for _ in range(context.workers):
+            for position in range(workers):
                 with signals_deferred():
-                    self._workers.append(self._start())
+                    self._workers.append(self._start(position))
         except BaseException:
             self.close(stopped=True)
             raise
 
-    def _start(self) -> _Worker:
+    def _start(self, position: int) -> _Worker:
+        """Start the worker at this position, on a GPU of its own if there are several."""
         note = self._notes / f"worker-{os.getpid()}-{self._started}"
         self._started += 1
-        return _Worker(*self._setup, note, self._over)
+        setup = str(self.context.store.root), str(worker_device(self.context.device, position))
+        return _Worker(setup, self.context.plugins, note, self._over, self._share)
 
     def submit(self, task: Task) -> None:
         if self._packed[0] is not task.work:
@@ -145,8 +155,9 @@ class LocalExecutor(Executor):
                     f"{STARTS} worker processes in a row have died before their first task; the last one "
                     f"{exit_text(one.process.exitcode)}"
                 )
+        position = self._workers.index(one)
         with signals_deferred():
-            self._workers[self._workers.index(one)] = replacement = self._start()
+            self._workers[position] = replacement = self._start(position)
         for order in queued:
             replacement.give(order)
             if order.number in one.canceled:
@@ -197,13 +208,15 @@ class LocalExecutor(Executor):
 class _Worker:
     """One worker process and the orders sent to it."""
 
-    def __init__(self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any) -> None:
+    def __init__(
+        self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any, share: int | None
+    ) -> None:
         self.note, self.orders, self.canceled, self.kill_reason = note, deque[Order](), set[int](), ""
         self.busy, self.served = False, False
         """True while its first order is running; True once any order has begun."""
         self.began_at = self.heard_at = time.monotonic()
         self.connection, theirs = SPAWN.Pipe()
-        self.process = start_worker(worker.work, (theirs, *setup, str(note), over), plugins)
+        self.process = start_worker(worker.work, (theirs, *setup, str(note), over, share), plugins)
         theirs.close()
         self._outbox: SimpleQueue[Order | int | None] = SimpleQueue()
         threading.Thread(target=_send, args=(self.connection, self._outbox), daemon=True).start()

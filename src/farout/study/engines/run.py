@@ -14,7 +14,9 @@ from pkgutil import iter_modules
 import torch
 
 from farout import interrupts
+from farout.devices import as_device
 from farout.files import files_in
+from farout.memory import memory_limit
 from farout.progress import Listener, current
 from farout.study import engines
 from farout.study.cells.cell import Cell, Work, closure
@@ -25,7 +27,6 @@ from farout.study.engines.journal import PROGRESS, Journal
 from farout.study.engines.outdated import find_present, find_unsaved, remove_outdated, select_first
 from farout.study.engines.scheduler import Scheduler
 from farout.study.store import Store, StoreError
-from farout.tensors import as_device
 
 for _module in iter_modules(engines.__path__):  # each registers its engine, so that a new one is one file
     import_module(f"{engines.__name__}.{_module.name}")
@@ -59,11 +60,15 @@ class Settings:
     """Seconds that a detector may take for one chunk; None = no limit."""
     options: EngineOptions = field(default_factory=EngineOptions)
     """Options of the engine."""
+    memory: int | None = None
+    """Bytes of memory of all processes together, of the local engine; None = no limit."""
 
     @property
     def target(self) -> torch.device:
         """The device; an engine that computes on other machines checks it there."""
-        return torch.device(self.device) if engine_class(self.engine).remote else as_device(self.device)
+        if not engine_class(self.engine).remote:
+            as_device(self.device)
+        return torch.device(self.device)
 
 
 def run(
@@ -76,6 +81,7 @@ def run(
     plugins: tuple[str, ...] = (),
     timeout: float | None = None,
     options: EngineOptions | None = None,
+    memory: int | None = None,
     progress: Listener | None = None,
 ) -> Outcome:
     """Compute the cells that the store does not hold, and those they require; see `Settings`.
@@ -83,7 +89,7 @@ def run(
     A failed cell is recorded, and the others are still computed; a stopped run resumes from its stored chunks.
     The caller must hold the store's lock.
     """
-    settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions())
+    settings = Settings(engine, workers, device, plugins, timeout, options or EngineOptions(), memory)
     _check_unoccupied(store, settings.engine)
     everything = closure(cells)
     damaged = [why for cell in everything if (why := store.damaged(cell.id))]
@@ -135,11 +141,13 @@ def compute_works(
     scheduler.packing = not engine_class(settings.engine).remote  # other machines may see the folder as it was
     scheduler.failures, scheduler.done = outcome.failed, outcome.done
     context = Context(
-        scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout, settings.options
-    )
+        scheduler, store, settings.target, notes, settings.workers, settings.plugins, settings.timeout,
+        settings.options, settings.memory,
+    )  # fmt: skip
     inline = InlineExecutor(context)
     selected = ENGINES[settings.engine](context) if any(work.portable for work in works) else inline
-    scheduler.run(inline, selected if selected.slots > 0 else inline)
+    with memory_limit(settings.memory if selected.slots <= 0 or selected is inline else None):
+        scheduler.run(inline, selected if selected.slots > 0 else inline)
 
 
 def _forget_finished(cells: Sequence[Cell], present: set[str], store: Store) -> None:

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from farout.devices import is_host
 from farout.interrupts import Stop
+from farout.memory import limit_memory
 from farout.progress import listening, silent
 from farout.study.cells.cell import Chunk
 from farout.study.cells.errors import format_traceback
@@ -41,8 +43,13 @@ class RunIsOver(Stop):
     """The run was stopped, so the result of this chunk is no longer needed."""
 
 
-def work(connection: Connection, root: str, device: str, note: str, over: Any) -> None:
-    """Perform orders until there are no more; then exit at once, even if a detector's threads are still running."""
+def work(connection: Connection, root: str, device: str, note: str, over: Any, share: int | None) -> None:
+    """Perform orders until there are no more; then exit at once, even if a detector's threads are still running.
+
+    share: bytes of memory that the process may use; None = no limit.
+    """
+    if share is not None and is_host(torch.device(device)):  # a GPU's driver reserves far more than it uses
+        limit_memory(share)
     worker = _Worker(connection, Store(root), torch.device(device), over)
     with activity.recording(Path(note)), listening(silent):  # the parent shows progress
         worker.serve()

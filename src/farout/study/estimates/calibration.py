@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import torch
 
+from farout.devices import as_device
 from farout.progress import task
 from farout.study.estimates.demands import Demand
 from farout.study.estimates.parts import Architecture, Part, forget
-from farout.tensors import as_device
 
 GPU = 30.0
 """Rough number of cores that a GPU replaces, where nothing could be tried out on it."""

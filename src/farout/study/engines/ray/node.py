@@ -23,6 +23,7 @@ import torch
 
 import farout
 from farout import interrupts
+from farout.devices import as_device
 from farout.files import sha256
 from farout.interrupts import Stop
 from farout.plugins import load_plugin
@@ -32,7 +33,6 @@ from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
 from farout.study.engines.performer import Performer
 from farout.study.store import Store, StoreError
-from farout.tensors import as_device
 
 BEAT_SECONDS = 0.5
 """Seconds between two reports of a running task."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from farout.memory import parse_size
 from farout.study.engines.executor import EngineOptions
-
-UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-"""Bytes per unit of memory."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +53,7 @@ class RayOptions(EngineOptions):
         """Bytes of memory of a task; None = not reserved."""
         if self.memory is None:
             return None
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?(|[KMGT]iB)", self.memory)
-        if match is None or not float(match[1]) > 0:
-            raise ValueError(f"memory must be a number of bytes or a size such as 4GiB or 512MiB, got {self.memory!r}")
-        return int(float(match[1]) * UNITS[match[2]])
+        return parse_size(self.memory)
 
     @property
     def machine(self) -> str:
