@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from farout.core import PER_BLOCK, Activations
 from farout.memory import OutOfMemory, is_out_of_memory
