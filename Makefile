@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 3
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow check bench measure parity beside docs dist format clean
+.PHONY: demo test slow faults check bench measure parity beside docs dist format clean
 
 demo: $(VENV)/installed
 	$(BIN)/farout demo
@@ -17,6 +17,10 @@ test: $(VENV)/installed-dev
 # The tests that take longest: examples of the docs, kills, and runs on several workers.
 slow: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+
+# Kills, full disks, damaged files and more, on a study of all kinds of results; about half an hour on two cores.
+faults: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.faults --out build/faults
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .

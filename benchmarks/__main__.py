@@ -12,6 +12,7 @@ from benchmarks import (
     plan,
     rendering,
     report,
+    scaling,
     search,
     startup,
     throughput,
@@ -33,6 +34,7 @@ if __name__ == "__main__":
         corruptions,
         attacks,
         plan,
+        scaling,
         peers,
         report,
     ):

@@ -7,6 +7,7 @@ size of unfinished work on disk, and images per second of processor time beside 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import resource
 import sys
@@ -37,20 +38,25 @@ DETECTORS = [
 ]  # fmt: skip
 
 
-def study(folder: Path, images: int) -> StudySpec:
-    """A study that fits on as many images as it scores."""
-
-    def table(split: str, seed: int) -> str:
-        corrupted = worlds.CORRUPTED if split == "test" else 0
+def write_tables(folder: Path, images: int) -> None:
+    """Write the tables that the images are rendered from."""
+    for split, seed, corrupted in (("train", 1, 0.0), ("test", 2, worlds.CORRUPTED)):
         table = sample(worlds.WORLDS["shapes"], split, images, seed, corrupted=corrupted)
-        return str(table.write(folder / f"{split}.parquet"))
+        table.write(folder / f"{split}.parquet")
+
+
+def study(folder: Path) -> StudySpec:
+    """A study that fits on the images of one table and scores those of the other."""
+
+    def table(split: str) -> str:
+        return str(folder / f"{split}.parquet")
 
     weights = folder / "weights.safetensors"
     save_weights(create(NETWORK, classes=CLASSES, side=32), weights)
     return StudySpec.model_validate(
         {
             "name": "million",
-            "inliers": {"train": table("train", 1), "val": "shapes:val", "test": table("test", 2)},
+            "inliers": {"train": table("train"), "val": "shapes:val", "test": table("test")},
             "outliers": ["shapes:test/ood_hue"],
             "networks": [{"name": NETWORK, "weights": str(weights), "classes": CLASSES}],
             "detectors": DETECTORS,
@@ -138,7 +144,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     given = parser.parse_args(list(arguments))
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder, began = Path(name), time.perf_counter()
-        spec = study(folder, given.images)
+        writing = multiprocessing.get_context("spawn").Process(target=write_tables, args=(folder, given.images))
+        writing.start()
+        writing.join()
+        assert writing.exitcode == 0, "the tables were not written"
+        spec = study(folder)
         watch, before = Watch(folder / "run"), processor_seconds()
         watch.start()
         result = farout.run(spec, folder / "run", workers=given.workers, progress=silent)

@@ -92,6 +92,13 @@ def test_on_a_terminal_there_is_a_bar(capsys: pytest.CaptureFixture[str], monkey
     assert "note: mind the gap" in err
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["with ipywidgets", "without"])
+def test_in_a_notebook_a_bar_needs_ipywidgets(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "find_spec", lambda name: object() if there and name == "ipywidgets" else None)
+    with progress._display(Console(force_jupyter=True), quiet=False, patience=1e9) as listener:
+        assert isinstance(listener, Bar) == there
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_quiet_shows_messages_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from farout.api.worst_case import Found, worst_case
     from farout.attacks.attack import Attack
     from farout.attacks.judging import Attacked
-    from farout.core import Activations, Detector, ImageSet, NotFitted, PostHoc, Shift
+    from farout.core import Activations, Detector, ImageSet, NotFitted, PostHoc, Reduction, Shift
     from farout.data import load
     from farout.detectors.panel.panel import Panel
     from farout.networks.network import Network
@@ -56,6 +56,7 @@ _HOMES = {
     "NotFitted": "core",
     "Panel": "detectors.panel.panel",
     "PostHoc": "core",
+    "Reduction": "core",
     "Result": "api.run",
     "Shift": "core",
     "Variation": "variations.variation",
@@ -98,6 +99,7 @@ __all__ = [
     "NotFitted",
     "Panel",
     "PostHoc",
+    "Reduction",
     "Result",
     "Shift",
     "Variation",

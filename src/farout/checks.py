@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
+
+LEAST_COUNTS = {
+    "blocks": 1, "buffer": 1, "clusters": 1, "count": 1, "depth": 1, "draws": 1, "factor": 1, "latent": 1, "layers": 1,
+    "levels": 1, "mixtures": 1, "patch": 1, "pool": 1, "random_features": 1, "ratio": 1, "reduced": 1, "style": 1,
+    "views": 1, "width": 1, "dim": 0, "shared": 0, "data_steps": 0, "known": 0, "latent_steps": 0, "steps": 0,
+    "updates": 0,
+}  # fmt: skip
+"""Smallest values of settings of models that are whole numbers, by name."""
+LEAST_NUMBERS = {
+    "bound": 0, "dropout": 0, "epsilon": 0, "mean_field_factor": 0, "mined": 0, "mutation": 0, "penalty": 0,
+    "quantile": 0, "step_size": 0, "weight": 0,
+}  # fmt: skip
+"""Smallest values of settings of models that are real numbers, by name."""
 
 
 def check_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
@@ -21,6 +36,23 @@ def check_count(what: str, value: object, least: int = 1) -> None:
     """Raise unless the value is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_sizes(model: str, params: Mapping[str, Any]) -> None:
+    """Raise for a setting of a model that is below its smallest value, or no number."""
+    for name, value in params.items():
+        if value is None:
+            continue
+        if name in LEAST_COUNTS:
+            check_count(f"{model}: {name}", value, LEAST_COUNTS[name])
+        if name in LEAST_NUMBERS:
+            check_number(f"{model}: {name}", value, LEAST_NUMBERS[name])
+
+
+def check_number(what: str, value: object, least: float) -> None:
+    """Raise unless the value is a finite number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+        raise ValueError(f"{what} must be a finite number of at least {least}, got {value!r}")
 
 
 def check_percent(what: str, value: float) -> None:

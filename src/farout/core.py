@@ -82,8 +82,8 @@ class ImageSet(ABC):
 
     def limit(self, n: int | None) -> ImageSet:
         """Return a set of the first `n` images; all of them for None."""
-        if n is not None and n < 0:
-            raise ValueError(f"limit must be at least 0, got {n}")
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0):
+            raise ValueError(f"limit must be a whole number of at least 0 or None, got {n!r}")
         return self if n is None or n >= len(self) else self.subset(np.arange(n))
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -100,6 +100,16 @@ class ImageSet(ABC):
         from farout.data.arrays import ArraySet
 
         return ArraySet(images, labels, name=name)
+
+
+def check_set(what: str, images: object) -> None:
+    """Raise unless it is an `ImageSet`."""
+    if not isinstance(images, ImageSet):
+        got = repr(images) if isinstance(images, str | int | float | None) else type(images).__name__
+        raise TypeError(
+            f"{what}: expected a farout.ImageSet, got {got}; farout.load(…) reads one by name or path, "
+            "farout.ImageSet.from_arrays(…) takes arrays"
+        )
 
 
 class Head(NamedTuple):

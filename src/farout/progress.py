@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -183,11 +184,16 @@ def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def _has_bars(console: Console) -> bool:
+    """Return True on a terminal, and in a notebook with ipywidgets; without them rich warns in every cell."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+
+
 @contextmanager
 def _display(console: Console, quiet: bool, patience: float) -> Iterator[Listener]:
     if quiet:
         yield silent
-    elif console.is_terminal or console.is_jupyter:
+    elif _has_bars(console):
         bar = Bar(_bars(console), patience)
         try:
             yield bar

@@ -150,8 +150,9 @@ class Registry(Generic[T]):
             created = maker(**params)
         except (TypeError, AttributeError, OverflowError) as error:
             values = ", ".join(f"{key}={value!r}" for key, value in params.items() if key != "headers")  # secrets
+            reason = _mistyped(known, params) or str(error)
             raise TypeError(
-                f"{self.title} {name!r} cannot be created with {values or 'its defaults'}: {error}"
+                f"{self.title} {name!r} cannot be created with {values or 'its defaults'}: {reason}"
             ) from error
         if not isinstance(created, self.bases):
             raise TypeError(
@@ -181,6 +182,18 @@ def _location(maker: Callable[..., Any]) -> tuple[str, str]:
 def _required(parameter: inspect.Parameter) -> bool:
     by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return by_name and parameter.default is inspect.Parameter.empty
+
+
+def _mistyped(known: Mapping[str, inspect.Parameter], params: Mapping[str, Any]) -> str:
+    """Return which parameters are no numbers although their defaults are; empty if none."""
+    numbers = {
+        key: known[key].default for key in params if key in known and isinstance(known[key].default, int | float)
+    }
+    return "; ".join(
+        f"{key} must be a number, such as {default}, got {params[key]!r}"
+        for key, default in numbers.items()
+        if not isinstance(params[key], int | float)
+    )
 
 
 @overload

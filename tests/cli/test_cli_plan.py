@@ -126,3 +126,17 @@ def test_a_file_with_another_checksum_is_missing_too(command: Any, tmp_path: Pat
     assert err.startswith(
         "error: 1 file is missing, and `farout plan` downloads nothing:\n  svhn/test_32x32.mat from http"
     )
+
+
+def test_arrays_of_slurm_are_listed_with_their_hours_and_what_they_wait_for(command: Any, tmp_path: Path) -> None:
+    write(tmp_path)
+    code, out, _ = command("plan", "study.yaml", "--engine", "slurm", "--task-minutes", "60")
+    assert code == 0
+    arrays = [line.strip() for line in out.splitlines() if line.strip().startswith("array ")]
+    starts = [
+        re.match(r"array (\d): 1 task, [\d.e-]+ core hours, the longest about \d+ s(, after \d)?: ", one)
+        for one in arrays
+    ]
+    assert [(one[1], one[2]) for one in starts if one] == [("1", None), ("2", ", after 1"), ("3", ", after 2")]
+    assert [one.partition(": ")[2].partition(": ")[2].partition(" ")[0] for one in arrays] == ["train", "fit", "score"]
+    assert "arrays of tasks of about 60 minutes (--task-minutes):" in out

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +97,10 @@ def test_put_there_by_hand(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None
 def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAROUT_DATA")
     assert cache_folder().name == "farout"
+
+
+def test_a_process_with_the_variable_downloads_nothing(cache: Path) -> None:
+    code = "from farout.data.download import fetch; from farout.data.urls import SOURCES; fetch(next(iter(SOURCES)))"
+    environment = {**os.environ, "FAROUT_OFFLINE": "1", "FAROUT_DATA": str(cache)}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "NotDownloaded: not downloaded yet" in ended.stderr

@@ -10,6 +10,9 @@ import pytest
 
 from farout.files import read_json, write_json
 from farout.leaderboard import check
+from farout.study.pack_folder import PackFolder
+from farout.study.packing import Packing
+from farout.study.packs import Pack
 from farout.study.records import read_verified_json, write_verified_json
 from helpers.submissions import (
     cell_of,
@@ -27,13 +30,9 @@ def mine(submission: Path, tmp_path: Path) -> Path:
     return copied(submission, tmp_path)
 
 
-def found(folder: Path, *words: str) -> list[str]:
-    """The errors that hold all these words; there must be one, and nothing else may be said to be unreadable."""
-    checked = check(folder)
-    assert not checked.passed
-    matching = [error for error in checked.errors if all(word in error for word in words)]
-    assert matching, "\n".join(checked.errors)
-    return matching
+def matching(errors: list[str], *words: str) -> list[str]:
+    """The errors that hold all these words."""
+    return [error for error in errors if all(word in error for word in words)]
 
 
 def test_an_untouched_submission_passes(submission: Path) -> None:
@@ -44,6 +43,22 @@ def test_an_untouched_submission_passes(submission: Path) -> None:
     assert set(checked.sets.values()) == {"rendered here: the same images"}
     assert "not forgery" in str(checked)
     assert before == {path: path.read_bytes() for path in submission.rglob("*") if path.is_file()}
+
+
+def test_a_packed_submission(mine: Path) -> None:
+    """Results of large submissions lie in packs: they pass, and a changed score or index is found."""
+    Packing(mine, PackFolder(mine)).pack(at_least=1)
+    assert list((mine / "cells").iterdir()) == []
+    assert check(reseal(mine)).errors == []
+    (path,) = (mine / "packs").iterdir()
+    whole, cell = path.read_bytes(), cell_of(mine, "clean", "msp")
+    offset, size = Pack(path, mine).entries[cell].files["scores.parquet"]
+    for place, words in ((offset + size // 2, (cell, "scores.parquet")), (len(whole) - 40, (path.name, "index"))):
+        content = bytearray(whole)
+        content[place] ^= 1
+        path.write_bytes(content)
+        assert matching(check(mine).errors, path.name, "has changed")
+        assert matching(check(reseal(mine)).errors, "is damaged", *words)
 
 
 def test_resealing_alone_changes_nothing(mine: Path) -> None:
@@ -58,7 +73,7 @@ def test_changed_bytes(mine: Path) -> None:
     content = bytearray(path.read_bytes())
     content[50] ^= 1
     path.write_bytes(content)
-    found(mine, path.parent.name, "has changed")
+    assert matching(check(mine).errors, path.parent.name, "has changed")
 
 
 def test_one_inlier_score_changed(mine: Path) -> None:
@@ -71,7 +86,7 @@ def test_one_inlier_score_changed(mine: Path) -> None:
 
     change_columns(mine, cell, change)
     reseal(mine)
-    (text,) = found(mine, "mls on first", "differ between", "clean", "rood")
+    (text,) = matching(check(mine).errors, "mls on first", "differ between", "clean", "rood")
     assert cell in text
     assert "1 of 500 differ" in text
 
@@ -84,15 +99,15 @@ def test_one_outlier_score_changed(mine: Path) -> None:
     cell = cell_of(mine, "clean", "knn", "toy:ood_cls")
     change_columns(mine, cell, change)
     reseal(mine)
-    found(mine, cell, "pictures are of other images", "highest")
-    found(mine, "tables/clean.csv", "auroc", "the scores give")
+    assert matching(check(mine).errors, cell, "pictures are of other images", "highest")
+    assert matching(check(mine).errors, "tables/clean.csv", "auroc", "the scores give")
 
 
 def test_a_score_that_is_no_number(mine: Path) -> None:
     cell = cell_of(mine, "clean", "msp")
     change_columns(mine, cell, lambda columns: {**columns, "score": np.full(len(columns["score"]), np.nan)})
     reseal(mine)
-    found(mine, cell, "not all finite")
+    assert matching(check(mine).errors, cell, "not all finite")
 
 
 # A label swapped
@@ -102,8 +117,8 @@ def test_two_labels_of_one_result(mine: Path) -> None:
     cell = cell_of(mine, "clean", "msp")
     change_columns(mine, cell, lambda columns: {**columns, "label": swap(columns["label"], 0, 1)})
     reseal(mine)
-    found(mine, cell, "of the same images", "'label'", "first for image 0")
-    found(mine, cell, "not that of the images that the study selects", "'label'")
+    assert matching(check(mine).errors, cell, "of the same images", "'label'", "first for image 0")
+    assert matching(check(mine).errors, cell, "not that of the images that the study selects", "'label'")
 
 
 def test_two_labels_of_all_results(mine: Path) -> None:
@@ -119,7 +134,7 @@ def test_two_labels_of_all_results(mine: Path) -> None:
     columns = read_columns(mine / facts["file"], {"label"}, facts["total"])
     write_columns({"label": swap(columns["label"], 0, 1)}, mine / facts["file"])
     reseal(mine)
-    found(mine, "wrong data set toy:test", "labels")
+    assert matching(check(mine).errors, "wrong data set toy:test", "labels")
 
 
 def test_the_names_of_two_detectors(mine: Path) -> None:
@@ -131,7 +146,9 @@ def test_the_names_of_two_detectors(mine: Path) -> None:
 
     change_plan(mine, change)
     reseal(mine)
-    found(mine, "clean", "detector 'knn'", "the study gives the result", "its identity.subject.fitted")
+    assert matching(
+        check(mine).errors, "clean", "detector 'knn'", "the study gives the result", "its identity.subject.fitted"
+    )
 
 
 # A figure typed in
@@ -143,8 +160,8 @@ def test_a_figure_in_a_table(mine: Path) -> None:
     cells = lines[1].split(",")
     cells[2] = "0.99"
     path.write_text("\n".join([lines[0], ",".join(cells), *lines[2:], ""]))
-    found(mine, "tables/clean_auroc.csv", "submission.json lists")
-    (text,) = found(reseal(mine), "tables/clean_auroc.csv, line 2", "toy:ood_cls")
+    assert matching(check(mine).errors, "tables/clean_auroc.csv", "submission.json lists")
+    (text,) = matching(check(reseal(mine)).errors, "tables/clean_auroc.csv, line 2", "toy:ood_cls")
     assert "the file says '0.99'" in text
 
 
@@ -153,20 +170,20 @@ def test_a_figure_in_the_report(mine: Path) -> None:
     place = page.index("<td", page.index('id="rows-clean_auroc"'))
     start = page.index("0.", place)
     (mine / "report.html").write_text(f"{page[:start]}0.999{page[start + 5 :]}")
-    found(reseal(mine), "report.html", "it says 0.999", "the scores give")
+    assert matching(check(reseal(mine)).errors, "report.html", "it says 0.999", "the scores give")
 
 
 def test_a_sentence_in_the_report(mine: Path) -> None:
     path = mine / "report.html"
     path.write_text(path.read_text().replace("Verdicts</h2>", "Verdicts</h2><p>The best of all.</p>"))
-    found(reseal(mine), "report.html", "its text is not the one that the scores give")
+    assert matching(check(reseal(mine)).errors, "report.html", "its text is not the one that the scores give")
 
 
 def test_an_interval(mine: Path) -> None:
     kept = read_verified_json(mine / "intervals.json")
     first = min(kept)
     write_verified_json(mine / "intervals.json", {**kept, first: [kept[first][0] - 0.1, kept[first][1]]})
-    found(reseal(mine), "intervals.json", first)
+    assert matching(check(reseal(mine)).errors, "intervals.json", first)
 
 
 # A wrong data set
@@ -184,13 +201,19 @@ def test_another_outlier_set_under_the_name(mine: Path) -> None:
 
     change_plan(mine, plan)
     reseal(mine, manifest)
-    found(mine, "wrong data set toy:test/ood_pair", "its fingerprint is", "published images")
+    assert matching(check(mine).errors, "wrong data set toy:test/ood_pair", "its fingerprint is", "published images")
 
 
 def test_images_that_the_study_does_not_name(mine: Path) -> None:
     change_plan(mine, lambda content: content["spec"]["outliers"][0].update(limit=79))
     reseal(mine)
-    found(mine, "clean", "outliers 'toy:ood_cls'", "the study gives the result", "its identity.images should be")
+    assert matching(
+        check(mine).errors,
+        "clean",
+        "outliers 'toy:ood_cls'",
+        "the study gives the result",
+        "its identity.images should be",
+    )
 
 
 # A truncated file
@@ -200,20 +223,20 @@ def test_a_truncated_table(mine: Path) -> None:
     cell = cell_of(mine, "rood", "msp")
     path = mine / "cells" / cell / "scores.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    found(mine, cell, "truncated")
+    assert matching(check(mine).errors, cell, "truncated")
     reseal_record(mine, cell_of(mine, "rood", "mls"), lambda: None)
     folder = mine / "cells" / cell
     record = {k: v for k, v in read_json(folder / "record.json").items() if k not in ("sha256", "files", "format")}
     from farout.study.records import write_record
 
     write_record(folder, record, ["scores.parquet", "examples.safetensors"])
-    found(reseal(mine), cell, "cannot be read as Parquet")
+    assert matching(check(reseal(mine)).errors, cell, "cannot be read as Parquet")
 
 
 def test_a_truncated_manifest(mine: Path) -> None:
     path = mine / "submission.json"
     path.write_text(path.read_text()[:-20])
-    found(mine, "submission.json", "damaged")
+    assert matching(check(mine).errors, "submission.json", "damaged")
 
 
 # Another network's scores
@@ -223,7 +246,7 @@ def test_the_record_of_another_network(mine: Path) -> None:
     target, source = (cell_of(mine, "clean", "msp", network=name) for name in ("first", "second"))
     shutil.rmtree(mine / "cells" / target)
     shutil.copytree(mine / "cells" / source, mine / "cells" / target)
-    (text,) = found(reseal(mine), f"cells/{target}", "belongs to another result")
+    (text,) = matching(check(reseal(mine)).errors, f"cells/{target}", "belongs to another result")
     assert source in text
 
 
@@ -240,8 +263,8 @@ def test_the_scores_of_another_network(mine: Path, everywhere: bool) -> None:
         reseal_record(mine, target, copy)
     reseal(mine)
     if not everywhere:
-        found(mine, "mls on first", "differ between clean and rood")
-    found(mine, "tables/clean", "the scores give")
+        assert matching(check(mine).errors, "mls on first", "differ between clean and rood")
+    assert matching(check(mine).errors, "tables/clean", "the scores give")
 
 
 # A stranger's folder
@@ -252,36 +275,36 @@ def test_links_are_refused(mine: Path, tmp_path: Path) -> None:
     secret.write_text("password")
     (mine / "tables" / "clean.csv").unlink()
     (mine / "tables" / "clean.csv").symlink_to(secret)
-    (text,) = found(mine, "symbolic link")
+    (text,) = matching(check(mine).errors, "symbolic link")
     assert "password" not in text
 
 
 def test_a_linked_folder_is_refused(mine: Path, tmp_path: Path) -> None:
     (mine / "data").rename(tmp_path / "elsewhere")
     (mine / "data").symlink_to(tmp_path / "elsewhere")
-    found(mine, "symbolic link")
+    assert matching(check(mine).errors, "symbolic link")
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "cells/../../secret/x", "code.py", "cells/a/b/c"])
 def test_paths_of_the_manifest_stay_inside(mine: Path, path: str) -> None:
     reseal(mine, lambda manifest: manifest["files"].update({path: {"bytes": 1, "sha256": "0" * 64}}))
-    found(mine, "submission.json is not valid", "is not the path of a file of a submission")
+    assert matching(check(mine).errors, "submission.json is not valid", "is not the path of a file of a submission")
 
 
 def test_unknown_keys_are_refused(mine: Path) -> None:
     reseal(mine, lambda manifest: manifest.update(auroc=0.99))
-    found(mine, "submission.json is not valid", "auroc")
+    assert matching(check(mine).errors, "submission.json is not valid", "auroc")
 
 
 def test_unlisted_files_are_refused(mine: Path) -> None:
     (mine / "conftest.py").write_text("raise SystemExit")
-    found(mine, "conftest.py is not listed")
+    assert matching(check(mine).errors, "conftest.py is not listed")
 
 
 @pytest.mark.parametrize("name", ["/etc/hosts.npz", "../../x.npz", "~/x.npz", "C:\\x.npz"])
 def test_paths_of_the_study_stay_inside(mine: Path, name: str) -> None:
     change_plan(mine, lambda plan: plan["spec"]["outliers"][0].update(name=name))
-    found(reseal(mine), "the study holds the path", "leads out of the submission")
+    assert matching(check(reseal(mine)).errors, "the study holds the path", "leads out of the submission")
 
 
 def test_code_of_the_study_is_not_run(mine: Path, tmp_path: Path) -> None:
@@ -296,7 +319,7 @@ def test_code_of_the_study_is_not_run(mine: Path, tmp_path: Path) -> None:
 
 def test_deeply_nested_json(mine: Path) -> None:
     (mine / "plan.json").write_text("[" * 100_000 + "]" * 100_000)
-    found(reseal(mine), "cannot be read further")
+    assert matching(check(reseal(mine)).errors, "cannot be read further")
 
 
 def test_no_submission(tmp_path: Path) -> None:

@@ -79,6 +79,31 @@ def test_several_metrics_share_the_resamples(scores):
     assert together == {name: bootstrap_interval(metric, *scores, resamples=100) for name, metric in METRICS.items()}
 
 
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("paired", [False, True], ids=["sides apart", "in pairs"])
+def test_interval_is_that_of_the_same_draws_of_scores(name, paired, scores):
+    """The plain definition: draw images by the same indices, call the metric, take quantiles."""
+    metric, rngs = METRICS[name], np.random.default_rng(7).spawn(2)
+    inliers, outliers = scores
+    m, rest = len(outliers), np.arange(len(outliers), len(inliers))
+    if paired:  # outlier k is a copy of inlier k
+        drawn, unpaired = (
+            rng.integers(size, size=(60, size), dtype=np.int32) for rng, size in zip(rngs, (m, len(rest)), strict=True)
+        )
+        plain = [metric(inliers[np.r_[i, rest[j]]], outliers[i]) for i, j in zip(drawn, unpaired, strict=True)]
+    else:
+        drawn = [
+            rng.integers(len(side), size=(60, len(side)), dtype=np.int32)
+            for rng, side in zip(rngs, scores, strict=True)
+        ]
+        plain = [metric(inliers[i], outliers[j]) for i, j in zip(*drawn, strict=True)]
+    given = {"copied": np.arange(m)} if paired else {}
+    found = bootstrap_intervals({"": metric}, *scores, resamples=60, seed=7, level=0.5, **given)[""]
+    value, expected = metric(*scores), np.quantile(plain, [0.25, 0.75])
+    expected = min(value, expected[0]), max(value, expected[1])
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-14)
+
+
 @pytest.mark.parametrize("name", ["auroc", "aupr", "fpr at id recall", "detection accuracy"])
 def test_interval_agrees_with_a_plain_resampling_loop(name, scores):
     metric, (inliers, outliers) = METRICS[name], scores

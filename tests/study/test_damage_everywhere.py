@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import farout
+from farout.faults.damage import flip
 from farout.files import files_in
 from farout.progress import Event
 from farout.protocols import plan
@@ -40,6 +43,9 @@ STUDY = {
 }
 
 
+RANDOM = random.Random(0)
+
+
 @pytest.fixture(scope="module")
 def spec() -> StudySpec:
     return StudySpec.model_validate(STUDY)
@@ -63,9 +69,9 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def flip(path: Path, place: int | None = None) -> None:
+def flip_at(path: Path, place: int) -> None:
     content = bytearray(path.read_bytes())
-    content[len(content) // 2 if place is None else place] ^= 1
+    content[place] ^= 1
     path.write_bytes(bytes(content))
 
 
@@ -85,7 +91,7 @@ def test_every_file_of_a_finished_run(run: Path, cells: list[Cell]) -> None:
     expected = {"record.json", "weights.safetensors", "state.safetensors", "scores.parquet", "examples.safetensors"}
     assert kinds == expected | {"images.npy", "found.safetensors"}
     for name in before:
-        flip(run / name)
+        flip(run / name, RANDOM)
         assert contents_differ(run, name, before)
         outcome = engine.run(cells, store)
         assert [str(run / name) in why for why in outcome.damaged] == [True], name
@@ -118,12 +124,12 @@ def test_every_record_of_a_packed_run(packed: Path, cells: list[Cell]) -> None:
     damaged = {}
     for number, (cell, entry) in enumerate(entries.items()):
         name, (offset, size) = list(entry.files.items())[number % len(entry.files)]
-        flip(path, offset + size // 2)
+        flip_at(path, offset + size // 2)
         damaged[cell] = f"{path}/{cell}/{name}"
     with store.lock():
         outcome = engine.run(cells, store)
         store.pack(at_least=1)
-    assert len(outcome.damaged) == len(entries) > 8
+    assert len(outcome.damaged) == len(entries) >= 8
     assert all(any(place in why for why in outcome.damaged) for place in damaged.values())
     assert (sorted(outcome.done), outcome.failed) == (sorted(entries), {})
     assert contents_anywhere(Store(packed), cells) == before
@@ -134,7 +140,7 @@ def test_the_index_of_a_packed_run(packed: Path, cells: list[Cell]) -> None:
     before = contents_anywhere(Store(packed), cells)
     (path,) = (packed / "packs").iterdir()
     lost = Pack(path, packed).entries.keys()
-    flip(path, -40)
+    flip_at(path, -40)
     assert str(path) in farout.study.results.Results(packed).notes[-1]
     outcome = engine.run(cells, Store(packed))
     assert [str(path) in why for why in outcome.damaged] == [True]
@@ -147,7 +153,7 @@ def test_a_damaged_network_is_trained_again_before_missing_scores_are_computed(r
     before = contents(run)
     scores = next(cell for cell in cells if isinstance(cell, ScoreCell))
     shutil.rmtree(run / "cells" / scores.id)
-    flip(next((run / "cells").glob("*/weights.safetensors")))
+    flip(next((run / "cells").glob("*/weights.safetensors")), RANDOM)
     outcome = engine.run(cells, Store(run))
     assert (len(outcome.done), outcome.failed) == (2, {})
     assert contents(run) == before
@@ -161,7 +167,7 @@ def contents_differ(run: Path, name: str, before: dict[str, bytes | str]) -> boo
 def test_the_plan(run: Path, spec: StudySpec) -> None:
     path = run / "plan.json"
     before = path.read_bytes()
-    flip(path)
+    flip(path, RANDOM)
     with pytest.raises(ValueError, match=r"plan\.json is damaged .*the same run command writes it again"):
         farout.study.results.Results(run)
     outcome = farout.run(spec, run).outcome
@@ -170,10 +176,20 @@ def test_the_plan(run: Path, spec: StudySpec) -> None:
     assert path.read_bytes() == before
 
 
+def test_parts_of_a_finished_work_are_removed_and_those_of_other_studies_kept(run: Path, cells: list[Cell]) -> None:
+    """A run that is killed after it has written results, and before it has removed their parts, leaves them."""
+    store = Store(run)
+    for work in (cells[-1].group, "another"):
+        store.put_part(work, {"test-0-64": {"a": np.ones(1)}})
+    outcome = engine.run(cells, store)
+    assert (outcome.done, outcome.failed) == ([], {})
+    assert store.works() == ["another"]
+
+
 def test_a_failure(tmp_path: Path) -> None:
     store = Store(tmp_path).open()
     store.fail("cell", {"traceback": "a long story", "reason": "why"})
-    flip(tmp_path / "failures" / "cell.json")
+    flip(tmp_path / "failures" / "cell.json", RANDOM)
     assert store.failure("cell") is None
 
 
@@ -206,7 +222,7 @@ def test_every_file_of_an_interrupted_run(
     kept = list(interrupted(run, cells, kind))
     assert kept
     for path in kept:
-        flip(path)
+        flip(path, RANDOM)
     with caplog.at_level(logging.WARNING, "farout"):
         outcome = engine.run(cells, Store(run))
     assert (len(outcome.done), outcome.failed) == (1, {})

@@ -1,10 +1,13 @@
 """Records exist whole or not at all."""
 
+import errno
 import multiprocessing
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 
 from farout.files import atomic_file, is_temporary
 from farout.study.store import Store, StoreError, array_file, score_table
@@ -193,3 +196,26 @@ def test_a_damaged_record_is_as_good_as_none(store, damage):
     assert not store.has("cell")
     store.write("cell", {}, {"scores.parquet": score_table(columns())})
     assert store.has("cell")
+
+
+@pytest.mark.parametrize("write", ["write", "put_part", "keep", "fail"])
+def test_whatever_a_full_disk_stops_says_what_is_kept_and_what_to_do(store, monkeypatch, write):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("write_record", "write_sealed", "write_verified_json"):
+        monkeypatch.setattr(f"farout.study.store.{name}", full)
+    inputs = {"write": ({}, {}), "put_part": ({"a": {"x": np.ones(1)}},), "keep": ("name", {}), "fail": ({},)}
+    with pytest.raises(
+        StoreError, match=r"No space left on device.*finished results are kept: free some space"
+    ) as said:
+        getattr(store, write)("cell", *inputs[write])
+    assert str(store.root) in str(said.value)
+
+
+def test_a_full_disk_is_known_by_its_number_also_from_safetensors(tmp_path):
+    text = "Error while serializing: I/O error: No space left on device (os error 28)"
+    with pytest.raises(OSError, match="No space left") as said, atomic_file(tmp_path / "weights"):
+        raise SafetensorError(text)
+    assert said.value.errno == errno.ENOSPC
+    assert str(tmp_path / "weights") in str(said.value)

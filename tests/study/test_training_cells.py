@@ -56,26 +56,55 @@ detectors:
 - {name: ae, label: b, width: 6, training: {steps: 20, batch: 32}}
 """
 
+KINDS = """
+budget: quick
+inliers:
+  train: {name: toy, split: train, limit: 96}
+  val: {name: toy, split: val, limit: 16}
+  test: {name: toy, limit: 16}
+outliers: [{name: noise, limit: 16}]
+auxiliary_outliers: {name: toy, split: test/ood_cls, limit: 48}
+detectors:
+- {name: good, training: {steps: 8, batch: 16}}
+- name: nae
+  width: 4
+  latent: 2
+  latent_steps: 2
+  data_steps: 2
+  buffer: 40
+  training: {steps: 8, batch: 16}
+  energy: {steps: 8, batch: 16}
+- {name: pixelcnn, blocks: 1, width: 4, mixtures: 2, training: {steps: 12, batch: 16}}
+- {name: csi, width: 4, training: {steps: 12, batch: 16}}
+"""
+
 PLUGIN = """
-import os, time
+import importlib, os, time
 from pathlib import Path
 from farout.training import loop
-from MODULE import TASK
 
 loop.CHECKPOINT_SECONDS = 0.0
-plain, LOG = TASK.loss, Path(__file__).with_name("steps")
+LOG = Path(__file__).with_name("steps")
 
 
-def loss(self, player, batch, context):
-    begun = time.monotonic()
-    value = plain(self, player, batch, context)
-    with LOG.open("a") as log:
-        log.write(f"{os.getpid()} {begun}\\n")
-    return value
+def watch(task):
+    plain = task.loss
+
+    def loss(self, player, batch, context):
+        begun = time.monotonic()
+        value = plain(self, player, batch, context)
+        with LOG.open("a") as log:
+            log.write(f"{os.getpid()} {begun}\\n")
+        return value
+
+    task.loss = loss
 
 
-TASK.loss = loss
+for module, name in TASKS:
+    watch(getattr(importlib.import_module(module), name))
 """
+
+TRAINED = "farout.detectors.trained"
 
 
 class Watched(NamedTuple):
@@ -83,21 +112,35 @@ class Watched(NamedTuple):
 
     study: str
     trainings: int
-    module: str
-    task: str
+    tasks: tuple[tuple[str, str], ...]
+    """Modules and classes of the tasks."""
     file: str
     """File with what was learned, of every training."""
     checkpoint: str
+    killed: tuple[int, int] = (4, 9)
+    """Range of the steps after which the run is killed."""
 
     @property
     def plugin(self) -> str:
-        return PLUGIN.replace("MODULE", self.module).replace("TASK", self.task)
+        return PLUGIN.replace("TASKS", repr(self.tasks))
 
 
-NETWORKS = Watched(STUDY, 3, "farout.training", "Classifier", "weights.safetensors", "checkpoint.safetensors")
-AUTOENCODERS = Watched(
-    DETECTORS, 2, "farout.detectors.trained.ae", "Reconstruction", "state.safetensors", "*.safetensors"
+NETWORKS = Watched(STUDY, 3, (("farout.training", "Classifier"),), "weights.safetensors", "checkpoint.safetensors")
+AUTOENCODERS = Watched(DETECTORS, 2, ((f"{TRAINED}.ae", "Reconstruction"),), "state.safetensors", "*.safetensors")
+SEVERAL = Watched(
+    KINDS,
+    4,
+    (
+        (f"{TRAINED}.good", "GuaranteedClassifier"),
+        (f"{TRAINED}.nae.task", "NormalizedAutoencoder"),
+        (f"{TRAINED}.density", "Likelihood"),
+        (f"{TRAINED}.csi", "ShiftContrast"),
+    ),
+    "state.safetensors",
+    "*.safetensors",
+    killed=(20, 30),
 )
+"""Trainings of one stage and of two, with and without outliers."""
 
 
 def start(folder: Path, out: str, workers: int) -> subprocess.Popen[bytes]:
@@ -121,7 +164,7 @@ def steps(folder: Path) -> list[tuple[int, float]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
-@pytest.mark.parametrize("watched", [NETWORKS, AUTOENCODERS], ids=["networks", "detectors"])
+@pytest.mark.parametrize("watched", [NETWORKS, AUTOENCODERS, SEVERAL], ids=["networks", "detectors", "kinds"])
 def test_any_number_of_workers_and_kills_give_the_same_bytes(tmp_path: Path, watched: Watched) -> None:
     (tmp_path / "study.yaml").write_text(watched.study)
     (tmp_path / "watched.py").write_text(watched.plugin)
@@ -147,7 +190,7 @@ def overlapping(found: list[tuple[int, float]]) -> bool:
 
 def kill_in_training(folder: Path, out: str, watched: Watched) -> None:
     """Kill the run once both workers have a checkpoint."""
-    process, target = start(folder, out, workers=2), random.Random(0).randrange(4, 9)
+    process, target = start(folder, out, workers=2), random.Random(0).randrange(*watched.killed)
     while len(steps(folder)) < target and process.poll() is None:
         time.sleep(0.005)
     while len(list((folder / out).glob(f"partial/*/{watched.checkpoint}"))) < 2 and process.poll() is None:

@@ -13,7 +13,8 @@ from torch import Tensor
 from farout.adapters import libraries
 from farout.adapters.catalog import Larger, adapter, sign_of
 from farout.checks import check_count
-from farout.core import Activations, PostHoc, Split
+from farout.core import Activations, PostHoc, Reduction, Split
+from farout.detectors.bases.banks import BankReduction
 from farout.detectors.checks import check_finite
 from farout.identity import Json, digest, digest_arrays, own_code_of, unknown_code
 from farout.rng import generator
@@ -120,14 +121,22 @@ class Estimator(PostHoc):
 
     def fit(self, activations: Activations, labels: Tensor | None) -> Self:
         self.check_fit(len(activations), labels is not None)
-        check_finite(activations, self.name)
-        features = activations.features
-        if self.images is not None and self.images < len(features):
-            order = torch.randperm(len(features), generator=generator(self.seed, "estimator"))
-            features = features[order[: self.images].sort().values.to(features.device)]
-        self.state = {"features": features.detach().float().cpu().contiguous()}
-        self._estimator()
+        if self.reduction(len(activations), labels) is not None:
+            return self.fit_reduced(activations, labels)
+        self._keep(activations)
         return self
+
+    def reduction(self, total: int, labels: Tensor | None) -> Reduction | None:
+        if self.images is None or self.images >= total:
+            return None
+        order = torch.randperm(total, generator=generator(self.seed, "estimator"))
+        return BankReduction(order[: self.images].sort().values.numpy(), self._keep)
+
+    def _keep(self, activations: Activations) -> None:
+        """Fit the estimator on these rows."""
+        check_finite(activations, self.name)
+        self.state = {"features": activations.features.detach().float().cpu().contiguous()}
+        self._estimator()
 
     def score(self, activations: Activations) -> Tensor:
         estimator, features = self._estimator(), activations.features

@@ -55,6 +55,8 @@ def attack(
 def _build_attack(attack: str | Attack, params: dict[str, Any]) -> Attack:
     if isinstance(attack, str):
         return ATTACKS.create(attack, **params)
+    if not isinstance(attack, Attack):
+        raise TypeError(f"expected the name of an attack or an Attack, got {attack!r:.80}; farout list attacks")
     if params:
         raise TypeError(
             f"got settings {', '.join(params)} together with an attack object; give them to its constructor instead"
@@ -86,7 +88,10 @@ def _parse_labels(labels: Any, total: int, classes: int, attack: Attack) -> Tens
         return torch.zeros(total, dtype=torch.int64)
     if labels is None:
         raise ValueError(f"{attack.name} attacks a classifier and needs the images' true labels: attack(…, labels=…)")
-    parsed = labels.detach().cpu() if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
+    try:
+        parsed = labels.detach().cpu() if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected {total} labels, one whole number per image, got {labels!r:.80}") from error
     if parsed.shape != (total,) or parsed.is_floating_point():
         raise ValueError(f"expected {total} labels, one per image, got {parsed.dtype} of shape {tuple(parsed.shape)}")
     if parsed.min() < 0 or parsed.max() >= classes:

@@ -59,7 +59,8 @@ def generate(
     """Train generators on a data set, write the set that they make to a folder, and return it.
 
     name: "near_ood" (images near the data, of none of its classes), "shifted" (changed images that keep their class)
-        or "generated" (plain samples). data: a name, an .npz file or a folder; its train split, or all of it.
+        or "generated" (plain samples). data: a name, or the path of a file, a folder or shards; its train split, or
+        all of it.
     settings: those of the set in a study file, such as count=1000, lambda_s=[1, 2], interval="mnist", seed=1,
         generator={"name": "dcgan", "width": 32}, ensemble=["lenet", {"name": "resnet18", "width": 16}].
     The same call resumes an interrupted one. Trained models are kept in OUT/.trained for further calls.

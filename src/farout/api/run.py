@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import weakref
 from collections.abc import Mapping
@@ -29,6 +30,8 @@ from farout.report.tables import text
 from farout.study.engines.executor import engine_class, parse_options
 from farout.study.engines.run import Outcome
 from farout.study.engines.run import run as compute
+from farout.study.remote.address import Remote, is_address
+from farout.study.remote.session import kept_at, local_folder, readable
 from farout.study.results import Results, damaged_plan, write_plan
 from farout.study.sessions import session
 from farout.study.spec import StudySpec
@@ -102,7 +105,7 @@ class Result:
 
         Shows a sentence per detector and stress; `.table()` has the differences of AUROC with their intervals.
         """
-        return compare(self.results, other.results if isinstance(other, Result) else Results(other))
+        return compare(self.results, other.results if isinstance(other, Result) else Results(readable(other)))
 
     def __repr__(self) -> str:
         return text(self.document)
@@ -126,7 +129,8 @@ def run(
 ) -> Result:
     """Compute the missing results of a study into a folder, and return them.
 
-    study: path of a study file, its content, or a `Study`. out: the folder; None = a temporary one.
+    study: path of a study file, its content, or a `Study`. out: the folder, or an address such as "s3://bucket/run",
+        see docs/scale.md; None = a temporary folder.
     engine: name of the executor, see `farout list engines`.
     workers: number of worker processes of one core each; 0 with the local engine: everything runs in this process, on
         one core. With workers, scripts need the usual `if __name__ == "__main__":`.
@@ -145,17 +149,18 @@ def run(
     if not isinstance(study, Study):
         raise TypeError(f"expected a study or the path of its YAML file, got {type(study).__name__}")
     parsed = parse_options(engine, options or {})
+    address = _checked_address(out, engine)
     if not engine_class(engine).remote:
         check_device(study, device)  # before the plan, which may take a while
     study = replace(study, device=device, machine=parsed.machine)
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)
-    root = Path(mkdtemp(prefix="farout-") if out is None else out)
+    root = local_folder(address) if address else Path(mkdtemp(prefix="farout-") if out is None else out)
     result = Result(root, Outcome(), temporary=out is None)
     cells = [entry.cell for entry in entries]
     Store(root).open()  # with the relative path, so that an error shows the user's own spelling
     store = Store(root.absolute())
-    with store.lock():
+    with store.lock(), kept_at(address, store):
         damaged = damaged_plan(store)
         write_plan(store, study, entries)
         with session(store.root, engine=engine, workers=workers, device=device) as facts:
@@ -166,3 +171,18 @@ def run(
             facts |= {"computed": len(result.outcome.done), "failed": len(result.outcome.failed)}
         result.outcome.damaged[:0] = damaged
     return result
+
+
+def _checked_address(out: str | Path | None, engine: str) -> str | None:
+    """Return the address of a run; None if it is a folder. Raise if the address or the engine cannot be used."""
+    if isinstance(out, Path) and re.match(r"[a-z][a-z0-9+.-]+:/", str(out)):
+        raise ValueError(f"{out} is not a folder; give an address as text, out='s3://bucket/run'")
+    if not isinstance(out, str) or not is_address(out):
+        return None
+    if engine_class(engine).remote:
+        raise ValueError(
+            f"--engine {engine} needs a folder that all nodes share, since they write results into it; {out} is none: "
+            "give such a folder with --out, or use --engine local"
+        )
+    Remote(out)  # raises before the plan, which may take a while
+    return out

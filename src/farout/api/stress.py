@@ -11,7 +11,7 @@ from torch import Tensor
 
 from farout.adapters.function import FUNCTIONS, Function
 from farout.api.run import Result, run
-from farout.core import Detector, NotFitted
+from farout.core import Detector, ImageSet, NotFitted
 from farout.data.inputs import as_image_set, is_images
 from farout.detectors.fitted_state import fit, has_fit
 from farout.detectors.panel.panel import Member, Panel
@@ -56,6 +56,8 @@ def stress(
     detector = _check_detector(detector)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {budget!r}")
+    if not isinstance(protocols, str | Sequence):
+        raise TypeError(f'protocols: expected "all", a name or a list of names, got {protocols!r}')
     names = _protocols() if protocols == "all" else [protocols] if isinstance(protocols, str) else list(protocols)
     for name in names:
         PROTOCOLS[name]
@@ -67,7 +69,7 @@ def stress(
         spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(str(inliers))
         source = inliers_from(spec, budget)
     else:
-        inliers = as_image_set(inliers, what="inliers")
+        inliers = _image_set(inliers, "inliers")
         source = Inliers(None, None, LiveImages(inliers))
     trial = Trial(0, source, _outliers(outliers, inliers, spec, source, budget))
     study = Study("stress", [trial], [ProtocolSpec(name=name) for name in names], budget)
@@ -117,8 +119,16 @@ def _outlier(images: Any, inliers: Inliers, budget: Budget) -> dict[str, ImageSo
     """Return one outlier set by its label."""
     if isinstance(images, str | Path):
         return outliers_from([TypeAdapter[ImagesSpec](AnyImages).validate_python(str(images))], inliers, budget)
-    image_set = as_image_set(images, what="outliers")
+    image_set = _image_set(images, "outliers")
     return {image_set.name: LiveImages(image_set)}
+
+
+def _image_set(images: Any, what: str) -> ImageSet:
+    """Return images as a set. Raise if there are none."""
+    image_set = as_image_set(images, what=what)
+    if not len(image_set):
+        raise ValueError(f"{what}: got a set without images, {image_set.name!r}; expected at least one image")
+    return image_set
 
 
 def _subjects(detector: Detector | Panel, inliers: Inliers) -> list[Subject]:

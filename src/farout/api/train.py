@@ -23,7 +23,7 @@ from farout.training import resumable
 
 SUFFIX = ".safetensors"
 Source = str | Path | Mapping[str, Any]
-"""Image set: a name, "name:split", an .npz file, a folder, or a mapping as in a study file."""
+"""Image set: a name, "name:split", the path of a file, a folder or shards, or a mapping as in a study file."""
 
 
 def train(
@@ -41,8 +41,8 @@ def train(
     """Train a detector, a generator or a network, write its weights to `out`, and return it.
 
     name: one of `farout list detectors` that is trained, `farout list generators` or `farout list networks`.
-    data: training images: a name, an .npz file or a folder; its train split, or all of it. val: validation images; by
-        default the data's val split, else a tenth of the training images.
+    data: training images: a name, or the path of a file, a folder or shards; its train split, or all of it. val:
+        validation images; by default the data's val split, else a tenth of the training images.
     outliers: auxiliary outliers to learn from, one set or several.
     preset: "small" or "full" of a detector; a recipe by name of a network ("raised_bar_cifar").
     settings: parameters of the model (width=16), or settings of its training (epochs=3).

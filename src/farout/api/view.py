@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from farout.files import holders
 from farout.progress import listening, silent
 from farout.protocols.document import document
 from farout.report.content import Document
@@ -14,11 +16,16 @@ from farout.report.html import render
 from farout.report.live.page import frame, tables
 from farout.report.live.server import LiveServer, Page, json_page
 from farout.study.interval_cache import IntervalCache
+from farout.study.remote.address import Remote, is_address
+from farout.study.remote.owner import is_active
+from farout.study.remote.session import readable
 from farout.study.results import Results
 from farout.study.status import Status, StatusReader
 
 READ_SECONDS = 1.0
 """Smallest number of seconds between two readings of the folder, however many pages ask."""
+FETCH_SECONDS = 15.0
+"""Seconds between two times when a run at an address is fetched."""
 WATCHED_SECONDS = 30.0
 """Seconds after the last question of a page in which tables are still computed."""
 SHARE = 5
@@ -30,8 +37,14 @@ SANDBOX = "sandbox allow-scripts allow-downloads allow-modals"
 class RunView:
     """Content of the pages of one run. Nothing in the folder is changed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._reader, self._lock = folder, StatusReader(folder.absolute()), threading.Lock()
+    def __init__(self, place: str | Path) -> None:
+        self._place, self._lock = place, threading.Lock()
+        folder, self._active = readable(place).absolute(), False
+        elsewhere = None
+        if is_address(place) and not holders(folder / ".lock"):  # else it is computed on this machine
+            self._active = is_active(Remote(str(place)))
+            elsewhere = lambda: self._active  # noqa: E731
+        self._copied, self._reader = elsewhere is not None, StatusReader(folder, elsewhere)
         self._status = self._reader.read()
         self._read_at, self._asked_at, self._problem = time.monotonic(), 0.0, ""
         self._document: Document | None = None
@@ -41,7 +54,7 @@ class RunView:
     def pages(self) -> dict[str, Page]:
         """Return the pages by name."""
         return {
-            "": frame(str(self._folder)), "status.json": json_page(self.status), "tables": Page(lambda: self._tables),
+            "": frame(str(self._place)), "status.json": json_page(self.status), "tables": Page(lambda: self._tables),
             "report": Page(self._report, policy=SANDBOX),
         }  # fmt: skip
 
@@ -67,6 +80,13 @@ class RunView:
                     self._problem = str(error)
                 self._read_at = time.monotonic()
             return self._status, self._problem
+
+    def fetch(self, ended: threading.Event) -> None:
+        """Fetch a run at an address again and again, until the event."""
+        while self._copied and not ended.wait(FETCH_SECONDS):
+            with suppress(OSError):
+                readable(self._place)
+                self._active = is_active(Remote(str(self._place)))
 
     def compute_tables(self, ended: threading.Event) -> None:
         """Compute the tables again whenever there are new results and somebody looks, until the event."""
@@ -111,7 +131,7 @@ class Viewing:
     """Server of the live view of a run folder; `serve` answers until it is interrupted."""
 
     def __init__(self, folder: str | Path, port: int = 0) -> None:
-        self._view = RunView(Path(folder))
+        self._view = RunView(folder)
         self._server = LiveServer(self._view.pages(), port)
         self.url = self._server.url
         """Address of the page, which holds the token."""
@@ -119,9 +139,10 @@ class Viewing:
     def serve(self) -> None:
         """Answer requests until `close`, or an interrupt."""
         ended = threading.Event()
-        computing = threading.Thread(target=self._view.compute_tables, args=(ended,), daemon=True)
+        tasks = (self._view.compute_tables, self._view.fetch)
         with listening(silent):
-            computing.start()
+            for task in tasks:
+                threading.Thread(target=task, args=(ended,), daemon=True).start()
             try:
                 self._server.serve_forever(poll_interval=0.1)
             finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,7 @@ def work(folder: str | Path, task: int, progress: Listener) -> Outcome | None:
         if interrupts.exit_code() == TIME_UP:  # while the study was planned
             raise NoProgress from None
         raise
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # which Slurm sends when it requeues, while this process ends
     client.requeue(f"{os.environ['SLURM_ARRAY_JOB_ID']}_{task}")
     return None
 

@@ -11,6 +11,7 @@ import typer
 from farout import interrupts
 from farout.cli import (
     attacks,
+    checking,
     generated,
     leaderboard,
     listing,
@@ -54,8 +55,8 @@ def _options(
 app.command("list")(listing.list_)
 app.command("import")(trained.import_)
 for verb in (
-    listing.check, studies.plan, studies.run, reports.report, reports.compare, watching.view, sets.render, sets.corrupt,
-    attacks.attack, generated.generate, trained.train, studies.demo,
+    checking.check, studies.plan, studies.run, reports.report, reports.compare, watching.view, sets.render,
+    sets.corrupt, attacks.attack, generated.generate, trained.train, studies.demo,
     slurm.work,
 ):  # fmt: skip
     app.command()(verb)

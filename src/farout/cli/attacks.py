@@ -26,7 +26,10 @@ def attack(
     name: Annotated[
         str, typer.Argument(help="Name of the attack: fgsm, pgd, masked_pgd, deepfool, … (farout list attacks).")
     ],
-    images: Annotated[str, typer.Argument(metavar="INPUT", help="Images to attack: a name, an .npz file or a folder.")],
+    images: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="Images to attack: a name, or the path of a file, a folder or shards."),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the attacked images.")],
     network: Annotated[str, typer.Option(help="Architecture of the classifier (farout list networks, or timm:NAME).")],
     weights: Annotated[

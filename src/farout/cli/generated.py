@@ -38,7 +38,8 @@ def generate(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="Inliers: a name, an .npz file or a folder; its train split, or all of it.")
+        str,
+        typer.Option(help="Inliers: a name, or the path of a file, a folder or shards; its train split, or all of it."),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the set and the trained models.")],
     set_: Annotated[

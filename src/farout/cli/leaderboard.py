@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from farout.cli.ending import stoppable
-from farout.cli.options import Device, Plugins, Quiet, load_plugins
+from farout.cli.options import Device, Plugins, Quiet, Run, load_plugins
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +33,7 @@ Reruns = Annotated[
 
 @app.command()
 def pack(
-    run: Annotated[Path, typer.Argument(help="Output folder of a finished `farout run`.")],
+    run: Run,
     out: Annotated[Path, typer.Option("--out", help="The new folder.")],
     plugin: Plugins = None,
     quiet: Quiet = False,
@@ -47,9 +47,10 @@ def pack(
     load_plugins(plugin)
     from farout.leaderboard import pack as write
     from farout.progress import shown
+    from farout.study.remote.session import readable
 
     with stoppable(), shown(quiet):
-        submission = write(run, out)
+        submission = write(readable(run), out)
     size = sum(facts.bytes for facts in submission.manifest.files.values())
     typer.echo(
         f"wrote {out}: {len(submission.manifest.files):,} files, {size / 1e6:.1f} MB, submission {submission.id}"

@@ -1,4 +1,4 @@
-"""Verbs `list` and `check`: list components, and check a detector."""
+"""Verb `list`: list components."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from farout.cli.ending import users_code
 from farout.cli.options import Plugins, load_plugins
 
 if TYPE_CHECKING:
@@ -58,6 +57,10 @@ def list_(
         line = (registry[known].__doc__ or "").strip().split("\n")[0]
         table.add_row(f"[bold]{escape(known)}[/bold]", escape(line), escape(others))
     Console().print(table)
+    if family is Family.datasets:
+        from farout.data.paths import FORMATS
+
+        Console().print(escape(f"\nInstead of a name, a path: {FORMATS}."), soft_wrap=False, highlight=False)
 
 
 def _table() -> Table:
@@ -93,35 +96,3 @@ def _registry(family: Family) -> Registry[Any]:
     from farout.registry import KINDS, registry_of
 
     return registry_of(next(kind for kind in KINDS if family.value.startswith(kind)))
-
-
-def check(
-    detector: Annotated[
-        str,
-        typer.Argument(help="Name of a registered detector, or file.py:Name for your own class, object or function."),
-    ],
-    data: Annotated[
-        str | None, typer.Option(help="Inliers for the checks: a name, an .npz file or a folder.", show_default="toy")
-    ] = None,
-    plugin: Plugins = None,
-) -> None:
-    """Run ten checks that every detector must pass.
-
-    Example: farout check mine.py:Mine
-    """
-    import farout
-    from farout.adapters import ADAPTERS
-    from farout.detectors.catalog import catalog
-    from farout.plugins import named_object
-
-    load_plugins(plugin)
-    if detector in ADAPTERS:
-        raise ValueError(f"{detector} is an adapter; create a detector with it in a file, and check that: file.py:Name")
-    with users_code():
-        subject = named_object(detector) if ":" in detector or detector.endswith(".py") else catalog[detector]
-    findings = farout.check(subject, farout.load(data) if data else None)
-    for finding in findings:
-        mark = typer.style("failed", fg="red") if finding.problem else typer.style("ok    ", fg="green")
-        typer.echo(f"{mark} {finding.check}" + (f": {finding.problem}" if finding.problem else ""))
-    if any(finding.problem for finding in findings):
-        raise typer.Exit(1)

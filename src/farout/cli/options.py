@@ -26,7 +26,11 @@ Plugins = Annotated[
         "--plugin", help="Python file to import first, e.g. one that registers your detectors; may be repeated."
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for results.", show_default="runs/NAME")]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", help="Folder for results, or an address such as s3://BUCKET/RUN.", show_default="runs/NAME"),
+]
+Run = Annotated[str, typer.Argument(help="Output folder of `farout run`, or its address, such as s3://BUCKET/RUN.")]
 Workers = Annotated[
     int | None,
     typer.Option(min=0, help="Worker processes of one core each; 0 = none.", show_default="one per core or GPU"),

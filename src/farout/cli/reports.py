@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farout.cli.options import Open, Plugins, Quiet, load_plugins
+from farout.cli.options import Open, Plugins, Quiet, Run, load_plugins
 
 if TYPE_CHECKING:
     from farout.report.content import Document
@@ -18,7 +18,7 @@ HUB = "huggingface"
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
+    folder: Run,
     out: Annotated[Path | None, typer.Option("--out", help="The HTML file.", show_default="FOLDER/report.html")] = None,
     export: Annotated[
         str | None,
@@ -48,16 +48,25 @@ def report(
     from farout.progress import shown
     from farout.protocols.document import document
     from farout.report.html import write_report
+    from farout.study.remote.address import Remote, is_address
+    from farout.study.remote.sending import send_report
+    from farout.study.remote.session import readable
     from farout.study.results import Results
 
     kinds, repository = _exports(export, hub_dataset)
-    results = Results(folder)
+    sent = is_address(folder) and out is None
+    if sent and kinds:
+        raise ValueError("--export writes files beside the report; give its place with --out FOLDER/report.html")
     with shown(quiet):
+        local = readable(folder)
+        results = Results(local)
         content = document(results)
-    path = write_report(content, out or folder / "report.html")
+    path = write_report(content, out or local / "report.html")
     for why in results.damaged:
         typer.echo(f"left out: {why}")
-    typer.echo(f"wrote {path}")
+    if sent:
+        send_report(Remote(folder), local)
+    typer.echo(f"wrote {folder}/report.html, here {path}" if sent else f"wrote {path}")
     if kinds:
         files = _write_exports(results, content, path.parent, kinds, repository)
         typer.echo(f"wrote {files} tables, figures and other files to {path.parent}")
@@ -93,8 +102,8 @@ def _write_exports(results: Results, content: Document, folder: Path, kinds: lis
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="Output folder of `farout run`.")],
-    second: Annotated[Path, typer.Argument(help="Output folder of another run.")],
+    first: Run,
+    second: Annotated[str, typer.Argument(help="Output folder of another run, or its address.")],
 ) -> None:
     """Compare the detectors of two runs: a sentence per detector and stress, with the interval of the difference.
 
@@ -104,6 +113,7 @@ def compare(
     Example: farout compare runs/before runs/after
     """
     from farout.protocols.compare import compare as compared
+    from farout.study.remote.session import readable
     from farout.study.results import Results
 
-    typer.echo(repr(compared(Results(first), Results(second))))
+    typer.echo(repr(compared(Results(readable(first)), Results(readable(second)))))

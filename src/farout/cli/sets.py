@@ -95,7 +95,9 @@ def render(
 
 
 def corrupt(
-    images: Annotated[str, typer.Argument(metavar="INPUT", help="Images to shift: a name, an .npz file or a folder.")],
+    images: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Images to shift: a name, or the path of a file, a folder or shards.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the shifted images.")],
     kind: Annotated[
         SetName | None,

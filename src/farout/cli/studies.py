@@ -59,11 +59,12 @@ def plan(
     from farout.api.plan import Planned, planned_workers
     from farout.data.download import NotDownloaded, offline
     from farout.study.downloads import missing_downloads
+    from farout.study.remote.session import readable
 
     spec = _spec(study, budget)
     try:
         with offline():
-            planned = Planned.of(spec, out or Path("runs") / spec.name)
+            planned = Planned.of(spec, readable(out or Path("runs") / spec.name, may_be_empty=True))
     except NotDownloaded:
         raise missing_downloads(spec) from None
     for line in (*planned.totals(), *(planned.works() if list_ else ())):
@@ -115,7 +116,7 @@ def run(
         return
     limit = None if engine == "ray" else memory
     result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
-    typer.echo(f"for the report: farout report {result.path}")
+    typer.echo(f"for the report: farout report {out or result.path}")
 
 
 def demo(
@@ -139,7 +140,7 @@ def demo(
 
 def _run(
     spec: StudySpec,
-    out: Path | None,
+    out: str | Path | None,
     workers: int | None,
     device: str,
     plugins: list[Path] | None,
@@ -165,7 +166,7 @@ def _run(
                 )  # fmt: skip
         except KeyboardInterrupt:
             if engine == "slurm":
-                offer_cancel(folder)
+                offer_cancel(Path(folder))
             raise
     typer.echo(repr(result))
     outcome = result.outcome
@@ -184,14 +185,14 @@ def _run(
 
 
 def _show_scripts(
-    spec: StudySpec, out: Path | None, workers: int | None, device: str, engine: str, options: dict[str, Any]
+    spec: StudySpec, out: str | None, workers: int | None, device: str, engine: str, options: dict[str, Any]
 ) -> None:
     """Print the batch scripts of a run."""
     if engine != "slurm":
         raise ValueError(f"--dry-run prints batch scripts and needs --engine slurm, got --engine {engine}")
     from farout.api.work import scripts
 
-    folder = out or Path("runs") / spec.name
+    folder = Path(out or Path("runs") / spec.name)
     texts = scripts(spec, folder, options, workers=worker_count(workers, engine), device=device)
     typer.echo("\n".join(texts) if texts else f"nothing is missing in {folder}")
 

@@ -19,7 +19,8 @@ Settings = Annotated[
 def train(
     name: Annotated[str, typer.Argument(help="Trained detector, generator or network, see `farout list`.")],
     data: Annotated[
-        str, typer.Option(help="Inliers: a name, an .npz file or a folder; its train split, or all of it.")
+        str,
+        typer.Option(help="Inliers: a name, or the path of a file, a folder or shards; its train split, or all of it."),
     ],
     out: Annotated[Path, typer.Option("--out", help="File for the weights, .safetensors.")],
     val: Annotated[

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from farout.cli.options import Plugins, load_plugins
+from farout.cli.options import Plugins, Run, load_plugins
 
 
 def view(
-    folder: Annotated[Path, typer.Argument(help="Output folder of `farout run`, also while it runs.")],
+    folder: Run,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of the page; 0 = a free one.", show_default="0")
     ] = 0,

@@ -47,6 +47,8 @@ class ArraySet(ImageSet):
         files: Files | None = None,
         part: str = "",
     ) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"name must be a text that is not empty, got {name!r}")
         self.name, self.files, self.part = name, files, part
         self._mapped = images if isinstance(images, Mapped) else None
         self._images = _as_nchw(_array(images), name)

@@ -119,7 +119,7 @@ def first_indices(images: ImageSet, n: int) -> NDArray[np.int64]:
 
 
 def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> ImageSet:
-    path = Path(name_or_path).expanduser()
+    path = _path_of(name_or_path)
     if isinstance(name_or_path, str) and name_or_path in DATASETS:
         return DATASETS.create(name_or_path, split=split, **options)
     if path.exists() or is_pattern(str(name_or_path)):
@@ -129,6 +129,21 @@ def _open(name_or_path: str | Path, split: str, options: dict[str, Any]) -> Imag
             f"no file or folder {path} (looked in {Path.cwd()}); expected {FORMATS}, or one of {', '.join(names())}"
         )
     return DATASETS.create(name_or_path, split=split, **options)
+
+
+def _path_of(name_or_path: Any) -> Path:
+    """Return the path that is meant. Raise for anything but a text or a path that the system can have."""
+    if not isinstance(name_or_path, str | Path) or not str(name_or_path) or "\0" in str(name_or_path):
+        raise TypeError(
+            f"expected the name of a data set or the path of a file or folder, got {name_or_path!r}; arrays become a "
+            "set by farout.ImageSet.from_arrays"
+        )
+    try:
+        path = Path(name_or_path).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # a name that is too long, or a home folder that is not there
+        raise FileNotFoundError(f"no file or folder {str(name_or_path)[:200]!r}: {error.args[-1]!s:.80}") from error
+    return path
 
 
 def builders(name_or_path: str) -> Iterator[Callable[..., ImageSet]]:

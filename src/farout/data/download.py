@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +31,10 @@ class NotDownloaded(DownloadError):
     """Error for a file that is missing within `offline`."""
 
 
-_missing: ContextVar[dict[str, str] | None] = ContextVar("absent", default=None)
+OFFLINE = "FAROUT_OFFLINE"
+"""Environment variable that forbids downloads in a process and in those that it starts, as `offline` does."""
+_absent: dict[str, str] | None = {} if os.environ.get(OFFLINE) else None
+_missing: ContextVar[dict[str, str] | None] = ContextVar("absent", default=_absent)
 """Within `offline`: the missing files that were requested, with their addresses."""
 
 

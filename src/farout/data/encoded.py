@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -53,7 +53,7 @@ class EncodedSet(ImageSet):
         self.crop = None if crop is None else check_at_least(crop, 1, f"{name}: crop")
         self.channels = channels
         self.labels = None if labels is None else np.asarray(labels, np.int64)
-        self.attributes = attributes
+        self.attributes = dict(attributes)
         self._index = np.arange(len(entries))
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class EncodedSet(ImageSet):
     def batch(self, indices: ArrayLike) -> Tensor:
         selected = as_indices(indices, len(self))
         images = [
-            decode(image, self.side, self.channels, self.crop, self.entries.where(index))
+            decode(image, self.side, self.channels, self.crop, partial(self.entries.where, index))
             for index, image in zip(selected.tolist(), self.entries.read(selected), strict=True)
         ]
         pixels = np.stack(images) if images else np.empty((0, *self.shape), np.uint8)

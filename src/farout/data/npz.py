@@ -29,6 +29,10 @@ _PIECE = 1 << 20
 _ENCRYPTED = 1
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 """Header of a member: its mark, and the lengths of the name and the extra field that follow it."""
+_DAMAGE = (
+    zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, TypeError, struct.error, OSError,
+)  # fmt: skip
+"""Exceptions that damaged files lead to."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,9 +49,9 @@ def read_npz(path: Path, split: str = "test", name: str | None = None) -> ArrayS
     """Return the set in an .npz file: arrays `images`, `labels` and `ATTRIBUTE_ARRAYS`, or `{split}_images` …."""
     try:
         return _read_npz(path, split, name or path.stem)
-    except (
-        zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError, TypeError, struct.error,
-    ) as error:  # fmt: skip
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.filename is not None:  # it cannot be opened, or is not there
+            raise
         raise ValueError(f"{path} is damaged or no .npz file ({error}); write it again with numpy.savez") from error
 
 

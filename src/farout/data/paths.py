@@ -22,8 +22,8 @@ _SPLIT_FOLDERS = ("train", "val", "test")
 _TABLE_OPTIONS = ("side", "font")
 _FOLDER_OPTIONS = ("side", "crop", "channels", "name")
 FORMATS = (
-    "an .npz or .npy file, a folder of images, shards (.tar in WebDataset's layout, .parquet with a column of images; a folder "
-    "of them or a pattern such as photos-{0000..0009}.tar), a .parquet table of configurations"
+    "an .npz or .npy file, a folder of images, shards (.tar in WebDataset's layout, .parquet with a column of images; "
+    "a folder of them or a pattern such as photos-{0000..0009}.tar), a .parquet table of configurations"
 )
 """What `load` reads besides names."""
 

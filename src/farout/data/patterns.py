@@ -62,7 +62,8 @@ def _choices(inside: str) -> _Numbers | list[str]:
     """Return what a pair of braces stands for: 0000..0009 for numbers, a,b for these."""
     if numbers := _RANGE.fullmatch(inside):
         first, last = numbers.groups()
-        return _Numbers(int(first), int(last), len(first) if first.startswith("0") else 0)
+        padded = any(len(number) > 1 and number.startswith("0") for number in (first, last))
+        return _Numbers(int(first), int(last), max(len(first), len(last)) if padded else 0)
     return inside.split(",") if "," in inside else [f"{{{inside}}}"]
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +30,13 @@ class Unreadable(ValueError):
 
 
 def decode(
-    source: Path | bytes, side: int | None, channels: int, crop: int | None = None, where: str = ""
+    source: Path | bytes,
+    side: int | None,
+    channels: int,
+    crop: int | None = None,
+    where: Callable[[], str] | None = None,
 ) -> NDArray[np.uint8]:
-    """Return an image, a file or its encoded bytes, as uint8 [C, H, W]; errors call it `where`.
+    """Return an image, a file or its encoded bytes, as uint8 [C, H, W]; `where` gives its name for errors.
 
     The image is rotated according to its EXIF tag; 16-bit values are scaled to 8 bits; transparent parts become white;
     other color spaces become RGB (channels=3) or gray (channels=1, ITU-R 601 weights). `crop` cuts a square of that
@@ -41,13 +46,11 @@ def decode(
     try:
         with Image.open(_openable(source)) as file:
             image = _normalize(file, channels)
+        return _resize(image if crop is None else _center_square(image, crop), side, channels)
     except FileNotFoundError:
         raise
     except _READ_ERRORS as error:
-        raise Unreadable(f"{where or str(source)}: {_reason(error)}") from error
-    if crop is not None:
-        image = _center_square(image, crop, where or str(source))
-    return _resize(image, side, channels)
+        raise Unreadable(f"{where() if where else str(source)}: {_reason(error)}") from error
 
 
 def from_pil(image: Image.Image, side: int | None, channels: int) -> NDArray[np.uint8]:
@@ -63,16 +66,19 @@ def _resize(image: Image.Image, side: int | None, channels: int) -> NDArray[np.u
 
 
 def _openable(source: Path | bytes) -> Path | io.BytesIO:
-    if isinstance(source, bytes) and not source:
+    """Return what Pillow opens; a small file is read at once, which is faster."""
+    if isinstance(source, Path):
+        return source if source.stat().st_size > _READ_AT_ONCE else io.BytesIO(source.read_bytes())
+    if not source:
         raise ValueError("there are no bytes (an empty entry, or only the path of a file)")
-    return io.BytesIO(source) if isinstance(source, bytes) else source
+    return io.BytesIO(source)
 
 
-def _center_square(image: Image.Image, crop: int, where: str) -> Image.Image:
+def _center_square(image: Image.Image, crop: int) -> Image.Image:
     """Return the central square of an image; an odd margin is larger by one at the right and at the bottom."""
     width, height = image.size
     if min(width, height) < crop:
-        raise Unreadable(f"{where}: crop={crop} needs at least {crop}×{crop} pixels, the image has {width}×{height}")
+        raise Unreadable(f"crop={crop} needs at least {crop}×{crop} pixels, the image has {width}×{height}")
     left, top = (width - crop) // 2, (height - crop) // 2
     return image.crop((left, top, left + crop, top + crop))
 
@@ -111,7 +117,9 @@ def _normalize(image: Image.Image, channels: int) -> Image.Image:
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise ValueError(f"has {width} × {height} pixels, at most {MOST_PIXELS:,} are allowed; save it smaller")
-    image = ImageOps.exif_transpose(image)
+    image.load()
+    if image.getexif().get(_ORIENTATION, 1) != 1:  # else it would be copied
+        image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         image = _from_16_bit(image)
     if image.mode == "F":
@@ -119,7 +127,7 @@ def _normalize(image: Image.Image, channels: int) -> Image.Image:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert(_MODES[channels])
+    return image if image.mode == _MODES[channels] else image.convert(_MODES[channels])
 
 
 def _from_16_bit(image: Image.Image) -> Image.Image:

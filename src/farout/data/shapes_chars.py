@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -57,9 +56,7 @@ class Drawn(ImageSet):
         selected = as_indices(indices, len(self))
         if self.letters is not None and self.letters != glyphs.digest(self.font):
             raise RuntimeError(f"{self.name}: its font has changed since the set was loaded; load it again")
-        images = as_floats(
-            renderer.render(self.configurations.scenes[torch.from_numpy(selected)], self.side, self.font).numpy()
-        )
+        images = as_floats(renderer.render(self.configurations.scenes_at(selected), self.side, self.font).numpy())
         columns = {key: self.configurations.columns[key][selected] for key in ("corruption", "severity", "noise")}
         return _corrupt(images, **columns)
 

@@ -52,7 +52,7 @@ def _index(path: Path) -> Arrays:
     with path.open("rb") as file:
         _check_kind(file, path)
         for name, offset, size in _members(file, path):
-            if found := _KEY.fullmatch(name):
+            if (found := _KEY.fullmatch(name)) and not name.rpartition("/")[2].startswith("."):
                 key, extension = found.groups()
                 known = samples.get(key, _Sample())
                 samples[key] = _add(known, name, extension.lower(), offset, size, file, path)
@@ -71,7 +71,9 @@ def _members(file: BinaryIO, path: Path) -> Iterator[tuple[str, int, int]]:
             while (member := tar.next()) is not None:
                 tar.members.clear()  # type: ignore[attr-defined]  # else it keeps all of them
                 if member.size < 0 or tar.offset <= reached:
-                    raise tarfile.ReadError("a header says that it is of negative size")
+                    raise tarfile.ReadError(f"{member.name!r} is of negative size")
+                if member.offset_data + member.size > length:
+                    raise tarfile.ReadError(f"{member.name!r} goes on after its end, byte {length:,}")
                 count(tar.offset - reached)
                 reached = tar.offset
                 if member.isdir() or _META.search(member.name):

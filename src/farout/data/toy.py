@@ -36,7 +36,7 @@ class Toy(Generated):
 
     def __init__(self, split: str = "test", *, side: int = 32) -> None:
         sizes = SPLITS | OUTLIER_SPLITS
-        if split not in sizes:
+        if not isinstance(split, str) or split not in sizes:
             raise unknown("split of 'toy':", split, sizes)
         side = check_at_least(side, 8, "toy: side")
         self.name = "toy" if split in SPLITS else f"toy/{split.split('/')[1]}"

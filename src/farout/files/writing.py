@@ -122,9 +122,10 @@ def _disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        if "os error" not in str(error):
+        if (number := re.search(r"os error (\d+)", str(error))) is None:
             raise
-        raise OSError(f"cannot write {path}: {str(error).removeprefix('Error while serializing: ')}") from error
+        code = int(number[1])
+        raise OSError(code, f"cannot write {path}: {os.strerror(code)}") from error
     except OSError as error:
         if error.errno is None or error.filename is not None:
             raise

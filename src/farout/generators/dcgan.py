@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from farout.checks import check_count
 from farout.generators.gan import Gan, GanTask
 from farout.generators.generator import GENERATORS
 
@@ -35,6 +36,10 @@ class DCGAN(Gan):
     """Channels of the layers next to the image; they double with every halving of the side."""
     task_type: ClassVar[type[GanTask]] = DCGANTask
     settings: ClassVar[Mapping[str, Any]] = {}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("dcgan: dim", self.dim)
 
     @property
     def widths(self) -> list[int]:

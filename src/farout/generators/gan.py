@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from farout.core import ImageSet
+from farout.checks import check_count, check_sizes
+from farout.core import ImageSet, check_set
 from farout.generators.adversarial import adversarial_loss
 from farout.generators.generator import PLAIN, Generator
 from farout.generators.objective import Objective
@@ -107,6 +108,8 @@ class Gan(Generator):
     """Settings of the recipe that differ from those of `GAN_SETTINGS`."""
 
     def __post_init__(self) -> None:
+        check_count(f"{self.name}: side", self.side)
+        check_sizes(self.name, self.params)
         adversarial_loss(self.loss)
         if self.channels not in (1, 3) or self.module_side < SMALLEST:
             raise ValueError(
@@ -133,6 +136,7 @@ class Gan(Generator):
 
     def check_images(self, train: ImageSet) -> None:
         """Raise if it cannot be trained on these images."""
+        check_set("the training images", train)
         expected = (self.channels, self.side, self.side)
         if tuple(train.shape) != expected:
             raise ValueError(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from farout import rng
+from farout.checks import check_count
 from farout.component import Component
 from farout.core import NotFitted
 from farout.tensors import CHUNK
@@ -58,6 +59,7 @@ class Sampler(Component, ABC):
         """
         if not self.dim:
             raise NotImplementedError(f"{self.name} cannot sample images; use translate(images, seed)")
+        check_count("n, the number of images,", n, 0)
         wanted = self.labels(n, seed) if labels is None else self._check_labels(labels, n)
         images = torch.empty(n, self.channels, self.side, self.side)
         for number in range(-(-n // CHUNK)):

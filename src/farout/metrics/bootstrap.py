@@ -1,11 +1,11 @@
 """Bootstrap intervals for any metric of inlier and outlier scores."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from farout.metrics import detection
 from farout.metrics.counts import Counts, FloatArray, IntArray, as_fraction, as_scores, distinct_scores
@@ -74,13 +74,26 @@ def bootstrap_intervals(
     """
     x, y = as_scores(inliers, "inlier"), as_scores(outliers, "outlier")
     tail = (1 - as_fraction(level, "level")) / 2
-    if resamples < 1:
-        raise ValueError(f"resamples is {resamples}, expected at least 1; pass for example 1000")
+    if isinstance(resamples, bool) or not isinstance(resamples, int | np.integer) or resamples < 1:
+        raise ValueError(f"resamples is {resamples!r}, expected a whole number of at least 1; pass for example 1000")
+    for name, metric in metrics.items():
+        if not callable(metric):
+            raise TypeError(f"{name}: expected a metric, a function of inlier and outlier scores, got {metric!r}")
     values = {name: float(metric(x, y)) for name, metric in metrics.items()}
+    _keep_freed_memory()
     draws = _Separate(x.size, y.size) if copied is None else _Paired.of(x.size, _check_copied(copied, x.size, y.size))
     statistics = _statistics(metrics, x, y, draws, resamples, seed)
     bounds = {name: np.quantile(statistics[name] + values[name], [tail, 1 - tail]) for name in metrics}
     return {name: _interval(metrics[name], values[name], bounds[name], min(x.size, y.size), tail) for name in metrics}
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Free a large block once: glibc keeps up to twice the largest freed block, instead of returning every array.
+
+    Otherwise the memory of every block of resamples is mapped anew, which takes longer than to compute with it.
+    """
+    np.empty(2**24, np.uint8)
 
 
 def _interval(metric: Metric, value: float, bounds: FloatArray, trials: int, tail: float) -> Interval:
@@ -179,13 +192,11 @@ class _Paired(NamedTuple):
     def counts(
         self, x: IntArray, y: IntArray, bins: int, size: int, rng: np.random.Generator, other: np.random.Generator
     ) -> tuple[IntArray, IntArray]:
-        m, of_inliers, of_copies = len(y), x[self.copied], np.zeros((size, bins), np.int64)
-        of_pairs = _multinomial(x[self.rest], bins, size, other)
-        for inliers, copies in zip(of_pairs, of_copies, strict=True):
-            pairs = rng.integers(m, size=m, dtype=np.int32)
-            inliers += np.bincount(of_inliers[pairs], minlength=bins)
-            copies += np.bincount(y[pairs], minlength=bins)
-        return of_pairs, of_copies
+        of_inliers, of_copies = _multinomial(x[self.rest], bins, size, other), np.zeros((size, bins), np.int64)
+        pairs = rng.integers(len(y), size=(size, len(y)), dtype=np.int32)
+        _tally(of_inliers, x[self.copied], pairs)
+        _tally(of_copies, y, pairs)
+        return of_inliers, of_copies
 
     def indices(self, size: int, rng: np.random.Generator, other: np.random.Generator) -> tuple[IntArray, IntArray]:
         m, rest = len(self.copied), self.rest
@@ -205,9 +216,15 @@ def _multinomial(indices: IntArray, bins: int, size: int, rng: np.random.Generat
     if n > _COUNTED * bins:
         return rng.multinomial(n, np.bincount(indices, minlength=bins) / n, size)
     counts = np.zeros((size, bins), np.int64)
-    for row in counts if n else ():
-        row += np.bincount(indices[rng.integers(n, size=n, dtype=np.int32)], minlength=bins)
+    if n:
+        _tally(counts, indices, rng.integers(n, size=(size, n), dtype=np.int32))
     return counts
+
+
+def _tally(counts: IntArray, bins: IntArray, drawn: NDArray[np.int32]) -> None:
+    from farout.metrics.tally import tally  # numba is slow to import
+
+    tally(counts, bins, drawn)
 
 
 def _check_copied(copied: ArrayLike, n: int, m: int) -> IntArray:
@@ -233,4 +250,6 @@ def _is_rate(metric: Metric) -> bool:
 
 def _cumulative(counts: IntArray) -> IntArray:
     """Return cumulative counts [R, K + 1] of counts [R, K]."""
-    return np.concatenate([np.zeros((len(counts), 1), counts.dtype), counts.cumsum(axis=1)], axis=1)
+    table = np.zeros((len(counts), counts.shape[1] + 1), counts.dtype)
+    np.cumsum(counts, axis=1, out=table[:, 1:])
+    return table

@@ -11,6 +11,7 @@ from farout.metrics.intervals import Interval
 Binning = Literal["width", "mass"]
 BINS = 15
 """Usual number of bins (Guo et al. 2017, section 5)."""
+MOST_BINS = 1_000_000
 
 
 class Reliability(NamedTuple):
@@ -119,8 +120,8 @@ def _check(confidence: ArrayLike, correct: ArrayLike) -> tuple[FloatArray, Float
 
 def _bins(values: FloatArray, bins: int, binning: Binning) -> IntArray:
     """Return the bin of every confidence."""
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise ValueError(f"bins is {bins!r}, expected a whole number from 1; pass for example {BINS}")
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not 1 <= bins <= MOST_BINS:
+        raise ValueError(f"bins is {bins!r}, expected a whole number from 1 to {MOST_BINS:,}; pass for example {BINS}")
     if binning == "width":
         return np.maximum(np.searchsorted(_grid(int(bins)), values) - 1, 0)
     if binning == "mass":

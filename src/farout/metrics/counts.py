@@ -68,6 +68,8 @@ def _require_finite(array: FloatArray, side: str) -> None:
 
 def as_fraction(value: float, name: str) -> float:
     """Return the value if it is in (0, 1], such as a recall or a confidence level; else raise an error."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ValueError(f"{name} is {value!r}, expected a fraction above 0 and at most 1; pass for example 0.95")
     if not 0 < value <= 1:
         hint = f"use {value / 100:g} instead of {value:g}" if 1 < value <= 100 else "pass for example 0.95"
         raise ValueError(f"{name} is {value:g}, expected a fraction above 0 and at most 1; {hint}")

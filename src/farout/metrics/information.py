@@ -23,7 +23,10 @@ def mutual_information(probabilities: ArrayLike) -> FloatArray:
 
 
 def _check(probabilities: ArrayLike) -> FloatArray:
-    members = np.asarray(probabilities, dtype=np.float64)
+    try:
+        members = np.asarray(probabilities, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"probabilities cannot be read as an array [M, N, C] of numbers: {error}") from error
     if members.ndim != 3 or not members.shape[0] or not members.shape[2]:
         raise ValueError(
             f"probabilities have shape {members.shape}, expected [M, N, C]: members, images, classes; of a single "

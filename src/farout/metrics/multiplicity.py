@@ -14,7 +14,10 @@ def holm(p_values: ArrayLike) -> FloatArray:
     If those below α are rejected, the probability of any false rejection is at most α, whatever their dependence. The
     k-th smallest of n is multiplied by n − k + 1, and none is smaller than one before it.
     """
-    p = np.asarray(p_values, np.float64)
+    try:
+        p = np.asarray(p_values, np.float64)
+    except (TypeError, ValueError):
+        p = np.empty((0, 0))
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise ValueError(f"expected a list of p-values from 0 to 1, got {p_values!r}")
     order = np.argsort(p, kind="stable")

@@ -56,6 +56,9 @@ def _window_means(maps: Tensor) -> Tensor:
 
 
 def _check(a: Tensor, b: Tensor) -> None:
+    for images in (a, b):
+        if not isinstance(images, Tensor):
+            raise TypeError(f"expected two tensors of images [B, C, H, W], got {type(images).__name__}")
     if a.ndim not in (3, 4) or a.shape != b.shape or not a.shape[1:].numel():
         raise ValueError(
             "expected two batches of images [B, C, H, W] or maps [B, H, W] of one shape, got shapes "

@@ -53,6 +53,15 @@ class Network(nn.Module):
         side: int | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(module, nn.Module):
+            got = f"the class {module.__name__}" if isinstance(module, type) else f"{module!r:.80}"
+            raise TypeError(
+                f"expected a torch.nn.Module, got {got}; farout.networks.create(name, …) builds networks by name"
+            )
+        if isinstance(blocks, str) or not isinstance(blocks, Sequence | None):
+            raise TypeError(f'blocks must list names of submodules, ["layer1", "layer2"], got {blocks!r}')
+        if side is not None and (isinstance(side, bool) or not isinstance(side, int) or side < 1):
+            raise ValueError(f"side must be a whole number of pixels of at least 1, or None, got {side!r}")
         if isinstance(module, Network):
             if isinstance(module.module, nn.ModuleList):
                 raise TypeError("an ensemble is already a network and has no single module: use it directly")
@@ -137,8 +146,14 @@ class Network(nn.Module):
 
     def normalize(self, images: Tensor) -> Tensor:
         """Return the input of the module: channels matched, resized to its side, normalized, channels last."""
+        if not isinstance(images, Tensor):
+            raise TypeError(
+                f"expected a tensor of images [B, C, H, W], got {type(images).__name__}; of a set, set.batch(indices)"
+            )
         if images.ndim != 4:
             raise ValueError(f"expected images [B, C, H, W], got shape {list(images.shape)}")
+        if not images.is_floating_point():
+            raise TypeError(f"expected floats in [0, 1], got {images.dtype}; divide 8-bit images by 255")
         channels = self.mean.shape[1]
         if images.shape[1] == 1 < channels:
             images = images.expand(-1, channels, -1, -1)
@@ -367,7 +382,10 @@ def side_of(module: nn.Module) -> int | None:
 
 def _per_channel(value: float | Sequence[float], module: nn.Module, what: str) -> Tensor:
     """Return the normalizer's numbers as [1, C, 1, 1]; a single number is repeated for every input channel."""
-    numbers = torch.as_tensor(value, dtype=torch.float32).flatten()
+    try:
+        numbers = torch.as_tensor(value, dtype=torch.float32).flatten()
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{what} must be one finite number per channel (1 or 3), got {value!r}") from None
     if len(numbers) == 1:
         convolutions = (part.in_channels for part in module.modules() if isinstance(part, nn.Conv2d))
         default = 1 if isinstance(value, Sequence) else 3

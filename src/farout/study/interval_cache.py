@@ -2,13 +2,15 @@
 
 An entry is found by a hash of all that it depends on: the scores themselves, the metric with its options, and the
 parameters of the bootstrap. If a score changes, the old entry is not found. The estimate is always computed from the
-scores; only the bounds are kept. A damaged file counts as absent, and bounds that do not enclose the estimate are
-computed again. Within these limits the file can be forged, as anything in a folder that its owner sends: a report shows
-the bounds that it holds, so whoever checks a stranger's run must remove it first, or compute intervals without it.
+scores; only the bounds are kept. A damaged file is named in a warning and counts as absent; bounds that do not enclose
+the estimate are computed again. Within these limits the file can be forged, as anything in a folder that its owner
+sends: a report shows the bounds that it holds, so whoever checks a stranger's run must remove it first, or compute
+intervals without it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -22,7 +24,7 @@ from farout.files import has_file
 from farout.identity import digest, digest_arrays
 from farout.metrics import Interval, bootstrap_intervals
 from farout.metrics.bootstrap import Metric, Name
-from farout.study.records import read_verified_json, write_verified_json
+from farout.study.records import Damaged, read_verified_json, write_verified_json
 
 FILE = "intervals.json"
 VERSION = 3
@@ -74,9 +76,12 @@ class IntervalCache:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError):  # missing, damaged or a symbolic link
-        if has_file(path):
-            return read_verified_json(path)
+    try:
+        return read_verified_json(path) if has_file(path) else {}
+    except Damaged as error:
+        logging.getLogger("farout").warning(f"{error}: intervals are computed again")
+    except OSError:  # a symbolic link, or not readable
+        pass
     return {}
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from farout.files import check_path
-from farout.study.packs import ENDING, FOLDER, Pack, Packed, write_pack
+from farout.study.packs import DAMAGED, ENDING, FOLDER, Pack, Packed, write_pack
 from farout.study.records import Damaged
 
 T = TypeVar("T")
+PACK_NAME = r"[0-9a-f]{64}" + re.escape(ENDING)
 _TRIES = 5
 _TICK = 2.0
 """Seconds within which two changes of a folder may have the same time stamp."""
@@ -98,15 +99,14 @@ class PackFolder:
                 continue
             except Damaged as error:
                 damaged[path] = f"{error}: the results in it are missing"
-        for path in [path for path in _opened if path.parent == self.path and not path.exists()]:
+        for path in [path for path in list(_opened) if path.parent == self.path and not path.exists()]:
             _opened.pop(path, None)
         self._packs, self._damaged = packs, damaged
         self._places = {cell: pack for pack in reversed(packs) for cell in pack.entries}
 
     def _paths(self) -> Iterator[Path]:
         """Yield the files with the name of a pack."""
-        pattern = re.compile(rf"[0-9a-f]{{64}}{re.escape(ENDING)}")
-        return (self.path / name for name in os.listdir(self.path) if pattern.fullmatch(name))  # noqa: PTH208
+        return (self.path / name for name in os.listdir(self.path) if re.fullmatch(PACK_NAME, name))  # noqa: PTH208
 
     # Changes, by the process that holds the lock of the run
 
@@ -124,19 +124,23 @@ class PackFolder:
         """Replace the packs that hold any of these records by packs without them, except the new one."""
         cells = set(cells)
         for pack in self.packs():
-            if pack.path == new or cells.isdisjoint(pack.entries):
-                continue
-            kept = {cell: pack.content(cell) for cell in pack.entries if cell not in cells}
-            if not kept or write_pack(self._root, kept) != pack.path:
-                pack.path.unlink(missing_ok=True)
-            _opened.pop(pack.path, None)
+            if pack.path != new and not pack.entries.keys().isdisjoint(cells):
+                self.drop(pack, cells)
+
+    def drop(self, pack: Pack, cells: Collection[str]) -> None:
+        """Replace a pack by one without these records."""
+        kept = {cell: pack.content(cell) for cell in pack.entries if cell not in cells}
+        if kept:
+            write_pack(self._root, kept)
+        pack.path.unlink(missing_ok=True)
+        _opened.pop(pack.path, None)
         self._listed = None
 
     def set_aside(self) -> list[str]:
         """Rename damaged packs, so that they are not found again; return what is wrong with them."""
         found = self.damaged()
         for path in self._damaged:
-            path.replace(path.with_suffix(".damaged"))
+            path.replace(path.with_suffix(DAMAGED))
         self._listed = None
         return found
 

@@ -29,7 +29,8 @@ from farout.study.records import (
 
 FOLDER = "packs"
 """Name of the folder of packs in the folder of a run."""
-ENDING = ".pack"
+ENDING, DAMAGED = ".pack", ".damaged"
+"""Endings of the names of packs, and of those that were set aside."""
 FORMAT = 1
 MARK = b"farout\0p"
 _TAIL = struct.Struct("<Q8s")  # length of the index; mark

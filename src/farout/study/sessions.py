@@ -6,6 +6,7 @@ identity and no result depends on them, and a run without them is complete.
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -61,11 +62,13 @@ def _processor() -> str:
 
 
 def read_sessions(root: Path) -> list[dict[str, Any]]:
-    """Return the sessions of a run, the oldest first; damaged files are left out."""
+    """Return the sessions of a run, the oldest first; damaged files are named in a warning and left out."""
     found = []
     for path in _files(root):
-        with suppress(Damaged):
+        try:
             found.append(read_verified_json(path, root))
+        except Damaged as error:
+            logging.getLogger("farout").warning(f"{error}: this session is left out")
     return found
 
 

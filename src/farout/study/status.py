@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,28 +73,30 @@ class Status(NamedTuple):
 class StatusReader:
     """Reader of the status of a run; it parses the plan again only when its file has changed."""
 
-    def __init__(self, root: Path) -> None:
-        self.store = Store(root)
+    def __init__(self, root: Path, elsewhere: Callable[[], bool] | None = None) -> None:
+        """elsewhere: for a copy of a folder, says whether a process computes results for the original."""
+        self.store, self._elsewhere = Store(root), elsewhere
         self._plan: tuple[tuple[int, int, int], Plan] | None = None
 
     def read(self) -> Status:
         """Return the current status. Raise OSError or ValueError if the folder is gone or holds no run."""
         root = self.store.root
-        owners = holders(root / ".lock")
+        owners = [] if self._elsewhere else holders(root / ".lock")
+        running = self._elsewhere() if self._elsewhere else bool(owners)
         if not has_file(root / PLAN):
-            if not root.is_dir() or not owners:
+            if not root.is_dir() or not running:
                 raise FileNotFoundError(f"{root} holds no run (no {PLAN}); give the folder that `farout run` wrote")
             return Status(root.name, "", PLANNING)
         plan = self._read_plan(root / PLAN)
         cells = set(dict.fromkeys(cell for row in plan.rows for cell in (*row.requires, row.cell)))
         done = cells & (_names(root / "cells", root) | self.store.packs.cells())  # in the order in which they move
         reasons = dict(self._reasons(cells - done))
-        state = RUNNING if owners else FINISHED if len(done) == len(cells) else STOPPED
+        state = RUNNING if running else FINISHED if len(done) == len(cells) else STOPPED
         local = any(owner.dead is not None for owner in owners)
         return Status(
             plan.name, plan.budget, state, len(cells), len(done), len(reasons), _parts(plan, done, reasons.keys()),
             list(_current(root, local)) if owners else [], _failures(plan, reasons),
-            journal.read(root / "running" / PROGRESS, root) if owners else None,
+            journal.read(root / "running" / PROGRESS, root) if running else None,
         )  # fmt: skip
 
     def _read_plan(self, path: Path) -> Plan:
@@ -133,7 +135,7 @@ def _current(root: Path, local: bool) -> Iterator[Current]:
     """Yield the results that processes are computing; `local`: they share this machine's clock."""
     for path in files_in(root / "running", root):
         note = None if path.name.endswith(PROGRESS) else activity.read(path)
-        if note and note.cell:
+        if note and note.title:
             yield Current(note.title, note.suspect, max(0.0, time.monotonic() - note.since) if local else None)
 
 

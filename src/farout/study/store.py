@@ -13,6 +13,7 @@ they are read. The folder may come from somebody else: no symbolic link in it is
 from __future__ import annotations
 
 import shutil
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -74,7 +75,9 @@ class Store:
         self.root = Path(root)
         self.packs = PackFolder(self.root)
         self._packing = Packing(self.root, self.packs)
-        self._locked = False
+        self._locked, self._changing = False, threading.RLock()
+        self.removed: set[str] = set()
+        """Records that this process has removed."""
 
     def open(self) -> Store:
         """Create the folders and check that they are writable, before any long work."""
@@ -142,16 +145,21 @@ class Store:
 
     def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
         """Write a record at once: `facts`, and the files that the functions write."""
+        with self._writing(), atomic_folder(self.path(cell), self.root) as folder:
+            for name, write_file in files.items():
+                write_file(folder / name)
+            write_record(folder, facts, files)
+        self.forget_failure(cell)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn errors of the disk into one that says what is kept and what to do."""
         try:
-            with atomic_folder(self.path(cell), self.root) as folder:
-                for name, write_file in files.items():
-                    write_file(folder / name)
-                write_record(folder, facts, files)
+            yield
         except UnsafePath:
             raise
         except OSError as error:
             raise self._unwritable(error) from error
-        self.forget_failure(cell)
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
@@ -178,19 +186,23 @@ class Store:
     def remove_results(self, cells: Collection[str]) -> None:
         """Remove records. The caller must hold the lock if other processes use the store."""
         folders = [self.path(cell) for cell in cells]
-        self.packs.remove(cells)
-        for folder in folders:
-            remove_folder(folder, self.root)
+        with self._changing:
+            self.removed |= set(cells)
+            self.packs.remove(cells)
+            for folder in folders:
+                remove_folder(folder, self.root)
 
     def pack(self, at_least: int | None = None) -> None:
         """Move small records into packs if there are many, or `at_least` so many; only while the lock is held."""
-        if self._locked:
-            try:
+        if not self._locked:
+            return
+        try:
+            with self._changing:
                 self._packing.pack(at_least)
-            except UnsafePath:
-                raise
-            except OSError as error:
-                raise self._unwritable(error) from error
+        except UnsafePath:
+            raise
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def file(self, cell: str, name: str) -> Path:
         """Return the path of a verified file of a record: of a copy outside of the store if the record is packed.
@@ -286,7 +298,8 @@ class Store:
     def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
         """Write the results of chunks of unfinished work as one part."""
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
-        write_sealed(self.scratch(work), "part", array_file(flat))
+        with self._writing():
+            write_sealed(self.scratch(work), "part", array_file(flat))
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""
@@ -307,7 +320,8 @@ class Store:
 
     def keep(self, work: str, name: str, arrays: Arrays) -> None:
         """Write the intermediate state of a chunk of unfinished work; it replaces the one stored under that name."""
-        new = write_sealed(self.scratch(work), name, array_file(arrays))
+        with self._writing():
+            new = write_sealed(self.scratch(work), name, array_file(arrays))
         for path in find_sealed(self._partial(work), name, self.root):
             if path != new:
                 path.unlink(missing_ok=True)
@@ -318,6 +332,10 @@ class Store:
             find_sealed(self._partial(work), name, self.root), key=lambda path: path.stat().st_mtime_ns, default=None
         )
         return None if newest is None else _load_arrays(newest)
+
+    def works(self) -> list[str]:
+        """Return the ids of the works with parts or intermediate states."""
+        return [path.name for path in sorted(check_path(self.root / "partial", self.root).iterdir())]
 
     def forget(self, work: str) -> None:
         """Remove the parts of finished work."""
@@ -334,7 +352,8 @@ class Store:
 
     def fail(self, cell: str, facts: Mapping[str, Any]) -> None:
         """Record why a cell failed; the next run tries it again."""
-        write_verified_json(self._failure(cell), facts, self.root)
+        with self._writing():
+            write_verified_json(self._failure(cell), facts, self.root)
 
     def failure(self, cell: str) -> dict[str, Any] | None:
         """Return the record of a cell's last failure; None if there is none, or it is damaged."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
+from farout.data.patterns import is_pattern, title_of
 from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
@@ -234,7 +235,8 @@ def outliers_from(specs: Sequence[ImagesSpec], inliers: Inliers, budget: Budget)
 def _label(spec: ImagesSpec) -> str:
     if isinstance(spec, GeneratedSpec):
         return spec.title
-    name = Path(spec.name).name.removesuffix(".npz")
+    shown = title_of(spec.name) if is_pattern(spec.name) else Path(spec.name).name
+    name = shown.removesuffix(".npz").removesuffix(".tar")
     return spec.label or (name if spec.split == "test" else f"{name}:{spec.split.removeprefix('test/')}")
 
 

@@ -12,6 +12,7 @@ LARGEST = 1 << 18
 """Largest number of characters in a text."""
 VALUES = 20_000
 """Largest number of values in a text, counting every repetition by an alias."""
+_BRACE = "expected ',' or ']', but got '{'"
 DEPTH = 50
 """Largest nesting depth of lists and mappings."""
 
@@ -28,7 +29,10 @@ def load(text: str) -> Any:
         _count_values(node, {})
         return loader.construct_document(node)
     except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
+        hint = (
+            '\nIn a list, a name with braces needs quotes: ["photos-{0000..0009}.tar"]' if _BRACE in str(error) else ""
+        )
+        raise ValueError(f"{error}{hint}") from error
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"it holds a value that cannot be read ({error})") from error
 

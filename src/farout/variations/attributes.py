@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
@@ -62,7 +61,7 @@ class Attributes(Variation):
     """Font file for letters, as for `farout.load("chars")`."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.vary, str) or not self.vary:
+        if isinstance(self.vary, str) or not isinstance(self.vary, Sequence) or not self.vary:
             raise ValueError(f"vary must list one or more of {', '.join(FIELDS)}, got {self.vary!r}")
         for name in self.vary:
             if name not in FIELDS:
@@ -106,7 +105,7 @@ class Attributes(Variation):
             raise ValueError(
                 f"{images.name} is rendered in the font {images.font}, got font={self.font}; give the same"
             )
-        return images.configurations.scenes[torch.from_numpy(selected)]
+        return images.configurations.scenes_at(selected)
 
     def decode(self, z: Tensor, base: Scenes) -> Tensor:
         """Render the scenes of `base` with these latents [B, dim]: float32 [B, 3, side, side] in [0, 1]."""

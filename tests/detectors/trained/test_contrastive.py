@@ -13,12 +13,13 @@ import farout
 from farout.detectors.math.clusters import kmeans
 from farout.detectors.math.gaussian import ledoit_wolf
 from farout.detectors.trained.contrastive.losses import contrastive_loss
-from farout.detectors.trained.contrastive.views import Views, crops, resized_crop
+from farout.detectors.trained.contrastive.views import Views, crops, factors, resized_crop
 from farout.detectors.trained.csi import CSI, TEST_VIEWS, TRAIN_VIEWS, ShiftContrast, turned
 from farout.detectors.trained.detector import Inputs
 from farout.detectors.trained.regret import LikelihoodRegret
 from farout.detectors.trained.ssd import SSD, VIEWS, ContrastiveTask, select_known
 from farout.rng import generator
+from farout.shifts.kernels.recolored import recolor_in_hsv
 from farout.training import Batch, Context, Position, Recipe
 
 
@@ -94,6 +95,21 @@ def test_the_hue_turns_by_at_most_a_tenth_and_in_csi_by_255_hundredths_of_degree
     found = (views.apply(image, uniform)[:, :, 4, 4] * 255).round().to(torch.uint8)
     hues = [math.degrees(2 * math.pi * colorsys.rgb_to_hsv(*(pixel.double() / 255).tolist())[0]) for pixel in found]
     assert hues == pytest.approx([360 - most, most], abs=0.5)
+
+
+def test_csi_changes_value_and_saturation_in_hsv_as_colorsys_does():
+    """The contrast's factor is 1; value and saturation are cut at 1."""
+    draws = torch.Generator().manual_seed(0)
+    colors = torch.cat([torch.rand(200, 3, generator=draws), torch.tensor([[0.0, 0, 0], [1, 1, 1], [0.3, 0.3, 0.3]])])
+    uniform = torch.rand(len(colors), 4, generator=draws)
+    uniform[:, 1] = 0.5
+    changes = factors(uniform, 25.5 / 360)
+    found = recolor_in_hsv(colors[:, :, None, None], changes).flatten(1).tolist()
+    for color, (value, _, saturation, turn), got in zip(colors.tolist(), changes.tolist(), found, strict=True):
+        h, s, v = colorsys.rgb_to_hsv(*color)
+        assert got == pytest.approx(
+            colorsys.hsv_to_rgb((h + turn) % 1, min(s * saturation, 1), min(v * value, 1)), abs=1e-5
+        )
 
 
 def test_a_view_of_an_image_does_not_depend_on_its_batch_and_has_a_gradient():

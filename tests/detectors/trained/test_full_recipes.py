@@ -49,7 +49,10 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "lars", "lr": 1.0, "momentum": 0.9, "trust": 0.001, "exclude_1d": False, "weight_decay": 1e-6,
         "epochs": 1000, "schedule": "cosine", "warmup_epochs": 10, "warmup_from": 0.1, "augment": (),
     },
-    "vit": {"optimizer": "sgd", "momentum": 0.9, "schedule": "cosine"},
+    "vit": {
+        "optimizer": "sgd", "momentum": 0.9, "schedule": "cosine", "batch": 512, "clip": 1.0, "steps": 10_000,
+        "lr": 0.03, "warmup_steps": 500, "weight_decay": 0.0,
+    },
 }  # fmt: skip
 
 
@@ -60,10 +63,9 @@ def test_the_full_recipe_is_that_of_the_paper(name: str) -> None:
     recipe, expected = detector.recipe(), RECIPES[name]
     assert {key: getattr(recipe, key) for key in expected} == expected
     others = {"accumulate": 1, "clip": None, "decay": 1.0, "ema": None, "label_smoothing": 0.0, "autocast": "none"}
-    if name != "vit":
-        assert {key: getattr(recipe, key) for key in others} == others | {
-            key: expected[key] for key in others.keys() & expected.keys()
-        }
+    assert {key: getattr(recipe, key) for key in others} == others | {
+        key: expected[key] for key in others.keys() & expected.keys()
+    }
 
 
 PARAMS: dict[str, dict[str, Any]] = {

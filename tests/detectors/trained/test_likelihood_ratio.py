@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import farout
+from farout.detectors.trained.glow.flow import Flow
 from farout.detectors.trained.likelihood_ratio import LikelihoodRatio, mutate
 from farout.detectors.trained.pixelcnn.network import PixelNetwork
 from farout.rng import generator
@@ -14,7 +15,10 @@ from farout.rng import generator
 
 def test_mutations_replace_the_given_share_by_uniform_values():
     images = torch.full((4, 3, 64, 64), 100 / 255)
-    values = (mutate(images, 0.25, generator(0)) * 255).round()
+    mutated = mutate(images, 0.25, generator(0)) * 255
+    values = mutated.round()
+    torch.testing.assert_close(values, mutated)
+    assert len(values.unique()) == 256
     changed = values != 100
     assert changed.float().mean().item() == pytest.approx(0.25 * 255 / 256, abs=0.01)
     assert values[changed].min() == 0
@@ -72,6 +76,21 @@ def test_the_background_alone_learns_from_mutated_images(monkeypatch: pytest.Mon
         same = (images[:, None] == known).flatten(2).all(2).any(1)
         assert same.all() if network is modules["density"] else not same.any()
     assert {id(network) for network, _ in seen} == {id(modules["density"]), id(modules["background"])}
+
+
+def test_a_flow_sees_noise_in_both_stages(monkeypatch: pytest.MonkeyPatch):
+    seen: list[tuple[Flow, Tensor]] = []
+    likelihood = Flow.log_likelihood
+
+    def spied(self: Flow, images: Tensor) -> Tensor:
+        seen.append((self, images))
+        return likelihood(self, images)
+
+    monkeypatch.setattr(Flow, "log_likelihood", spied)
+    assert [stage.keep for stage in fitted("glow").history] == ["min", "min"]
+    assert len({id(network) for network, _ in seen}) == 2
+    for _, images in seen:
+        assert not torch.allclose((images * 255).round() / 255, images, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["likelihood_ratio", "input_complexity"])

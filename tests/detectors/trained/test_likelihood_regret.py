@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 import farout
 from farout.core import ImageSet
@@ -68,9 +69,10 @@ def test_a_training_step_draws_other_latents_for_every_image_and_validation_is_i
 
 
 def test_the_first_step_moves_every_latent_by_the_step_size_against_its_gradient():
+    """At a variance of 1 the divergence has no slope: what moves the variance is the noise."""
     detector, pixels = built(updates=1, step_size=0.3), images(2)
-    vae, start = detector.modules["vae"], detector.modules["vae"].encode(pixels)
-    leaves = [one.detach().requires_grad_() for one in start]
+    vae, start = detector.modules["vae"], Posterior(torch.randn(2, 3), torch.zeros(2, 3))
+    leaves = [one.clone().requires_grad_() for one in start]
     noise = torch.randn(1, 3, generator=generator(0, "likelihood_regret", "optimize"))
     gradients = torch.autograd.grad(vae.bound(pixels, Posterior(*leaves), noise).sum(), leaves)
     for before, after, gradient in zip(start, detector.optimized(pixels, start), gradients, strict=True):
@@ -114,7 +116,17 @@ def test_training_lowers_the_bound_and_the_same_seed_gives_the_same_weights():
     assert first.digest == second.digest
     figures = first.history[0].figures
     assert figures[1] < figures[0]
+    assert first.history[0].keep == "min"
     assert figures[0] == pytest.approx(8, abs=0.5)  # near uniform over 256 values
+
+
+def test_the_network_is_that_of_dcgan():
+    """Kernels of 4×4 down to 4×4 positions, then one over all of them; leaky ReLUs of slope 0.2."""
+    vae = VAE(3, 32, 32, 100)
+    shapes = [tuple(one.weight.shape) for one in vae.modules() if isinstance(one, nn.Conv2d | nn.ConvTranspose2d)]
+    down = [(32, 3, 4, 4), (64, 32, 4, 4), (128, 64, 4, 4), (200, 128, 4, 4)]
+    assert shapes == [*down, (100, 128, 4, 4), (128, 64, 4, 4), (64, 32, 4, 4), (32, 768, 4, 4)]
+    assert {one.negative_slope for one in vae.modules() if isinstance(one, nn.LeakyReLU)} == {0.2}
 
 
 @pytest.mark.parametrize(("channels", "side"), [(1, 28), (3, 32), (1, 64)])

@@ -15,9 +15,10 @@ from torch import Tensor
 import farout
 from farout import memory
 from farout.api.run import Result
+from farout.detectors.panel import table
 from farout.memory import OutOfMemory, fit_workers, is_out_of_memory, memory_limit, parse_size, worker_share
 from farout.networks import Network, create, save_weights
-from farout.study.cells.batches import Batches, joined, stacked
+from farout.study.cells.batches import Batches, joined
 from farout.study.spec import StudySpec
 
 PLUGIN = '''
@@ -161,7 +162,7 @@ def test_activations_of_parts_are_those_of_the_whole() -> None:
     images, needs = torch.rand(5, 3, 32, 32), {"means", "grams", "blocks"}
     with torch.no_grad():
         whole = network(images, needs=needs)
-        parts = stacked([network(images[:2], needs=needs), network(images[2:], needs=needs)])
+        parts = table.joined([network(images[:2], needs=needs), network(images[2:], needs=needs)])
     for found, expected in [(parts.logits, whole.logits), (parts.features, whole.features)] + [
         (getattr(parts, kind)[name], rows) for kind in needs for name, rows in getattr(whole, kind).items()
     ]:

@@ -154,6 +154,8 @@ def test_a_script_names_resources_and_the_command(files: Path, slurm: FakeSlurm)
         assert f"#SBATCH {directive}" in lines
     assert {"#SBATCH --signal=B:USR1@60", "#SBATCH --requeue", "#SBATCH --open-mode=append"} <= set(lines)
     assert f"#SBATCH --output={folder}/task-%a.log" in lines
+    (exports,) = (line for line in lines if line.startswith("export "))
+    assert {"OMP_NUM_THREADS=1", "FAROUT_OFFLINE=1", "HF_HUB_OFFLINE=1"} <= set(exports.split())
     assert lines[-1] == f'exec {sys.executable} -m farout work {folder} --task "$SLURM_ARRAY_TASK_ID"'
     assert (folder / "job.json").read_text().count('"job": "1"') == 1
 

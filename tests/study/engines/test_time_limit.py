@@ -1,5 +1,6 @@
 """The time limit of work in this process: per cell, not for all that share a chunk."""
 
+import os
 import signal
 import time
 from types import SimpleNamespace
@@ -41,7 +42,7 @@ def test_a_note_tells_what_a_process_is_at_and_goes_with_it(tmp_path):
     with activity.recording(note):
         with activity.computing(cell("outer")):
             with activity.computing(cell("inner")):
-                assert activity.read(note)[1:] == ("inner", "score by inner", "inner")
+                assert activity.read(note)[1:] == (os.getpid(), "inner", "score by inner", "inner")
             assert activity.read(note).cell == "outer"
         assert activity.read(note).cell == ""
     assert not note.exists()

@@ -13,7 +13,7 @@ from farout.study.cells.score import ScoreWork
 from farout.study.cells.search import SearchWork
 from farout.study.cells.train import TrainWork
 from farout.study.engines.run import group_works
-from farout.study.estimates.calibration import FITTED, Calibration, Line, Measured, calibrate
+from farout.study.estimates.calibration import FITTED, GPU, LONG, Calibration, Line, Measured, calibrate
 from farout.study.estimates.demands import RESULT, Demand, demands
 from farout.study.estimates.estimate import Estimate, add_up, estimate, seconds_of, size, span
 from farout.study.estimates.parts import Part, Trial
@@ -186,3 +186,33 @@ def test_sizes() -> None:
         "1.5 GB",
         "3 TB",
     ]
+
+
+def test_the_first_call_of_a_trial_compiles_and_does_not_count_unless_it_is_long() -> None:
+    clock = FakeTime()
+
+    def warming(first: float) -> Part:
+        def trial(device: torch.device, fitted: int) -> Trial:
+            seconds = iter([first])
+
+            def call() -> None:
+                clock.now += next(seconds, 0.25)
+
+            return Trial(call, 1)
+
+        return Part("pass", f"first {first}", 1.0, trial)
+
+    parts = [warming(LONG - 1), warming(LONG + 1)]
+    found = calibrate([Demand(part, 1) for part in parts], CPU, clock=clock, elapsed=clock)
+    assert [found.seconds(Demand(part, 1)) for part in parts] == [0.25, LONG + 1]
+
+
+def test_a_gpu_that_is_not_here_counts_by_rough_rates() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    found = calibrate([Demand(FakeTime().part("pass", 1.0, rough=60.0), 1)], torch.device("cuda"))
+    assert found.measured == {}
+    assert "cuda" in found.reason
+    assert found.seconds(Demand(Part("pass", "", 60.0), 1)) == 60.0 / GPU
+    text = "\n".join(add_up([], found).lines(1, "cuda", "slurm"))
+    assert "GPU hours with --engine slurm, by rough rates, since this machine has no such device" in text

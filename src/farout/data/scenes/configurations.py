@@ -51,7 +51,7 @@ class Configurations:
         _check_lengths(self.columns)
         _check_words(self.columns)
         _check_severity(self.columns)
-        table(self.scenes, "row", SCENE)
+        table(self.scenes_at(slice(None)), "row", SCENE)
 
     def __len__(self) -> int:
         return len(self.columns["class"])
@@ -65,13 +65,17 @@ class Configurations:
     @cached_property
     def scenes(self) -> Scenes:
         """Scene parameters of all rows."""
-        numbers = {name: torch.from_numpy(self.columns[name]) for name in (*NUMBERS, *RADII, "points")}
+        return self.scenes_at(slice(None))
+
+    def scenes_at(self, rows: slice | NDArray[np.int64]) -> Scenes:
+        """Return the scene parameters of some rows, without making those of a whole long table."""
+        numbers = {name: torch.from_numpy(self.columns[name][rows]) for name in (*NUMBERS, *RADII, "points")}
 
         def several(*names: str) -> torch.Tensor:
             return torch.stack([numbers[name] for name in names], 1)
 
         places = {kind: place for place, kind in enumerate(KINDS)}
-        kinds, inverse = np.unique(self.columns["class"], return_inverse=True)
+        kinds, inverse = np.unique(self.columns["class"][rows], return_inverse=True)
         return Scenes(
             kind=torch.from_numpy(np.array([places[kind] for kind in kinds], np.int64)[inverse]),
             hue=numbers["hue"],
@@ -111,9 +115,19 @@ class Configurations:
         """Read a table that `write` stored, or any Parquet table with the same columns."""
         try:
             stored = pq.read_table(path)
-            return cls({name: stored[name].to_numpy(zero_copy_only=False) for name in stored.column_names})
+            return cls({name: _values(stored[name]) for name in stored.column_names})
         except (pa.ArrowException, ValueError) as error:
             raise ValueError(f"{path} is no table of configurations: {error}") from error
+        finally:
+            pa.default_memory_pool().release_unused()
+
+
+def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the values of a stored column; words without an object of Python for every row."""
+    if not pa.types.is_string(column.type) or column.null_count or not len(column):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    words = column.combine_chunks().dictionary_encode()
+    return np.array(words.dictionary.to_pylist(), np.str_)[words.indices.to_numpy()]
 
 
 def _column(columns: Columns, name: str, kind: type[np.generic]) -> NDArray[Any]:

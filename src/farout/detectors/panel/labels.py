@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from farout.core import Detector, PostHoc
 from farout.detectors.catalog import catalog
@@ -13,6 +13,8 @@ def label_detectors(detectors: Sequence[str | PostHoc] | Mapping[str, str | Post
     """Return the detectors by distinct labels; names become detectors with default parameters."""
     if isinstance(detectors, str):
         raise TypeError(f"expected a list of detectors, got the string {detectors!r}; write [{detectors!r}]")
+    if not isinstance(detectors, Iterable):
+        raise TypeError(f'expected a list of detectors, such as ["msp", "knn"], got {detectors!r}')
     if isinstance(detectors, Mapping):
         labeled = {key: _build(detector) for key, detector in detectors.items()}
     else:

@@ -249,8 +249,8 @@ class Panel:
 
     def threshold(self, recall: float = 0.95) -> dict[str, float]:
         """Return, per detector, the smallest score that at least `recall` of the validation inliers do not exceed."""
-        if not 0 < recall <= 1:
-            raise ValueError(f"recall must lie in (0, 1], got {recall}; use 0.95 instead of 95")
+        if isinstance(recall, bool) or not isinstance(recall, int | float) or not 0 < recall <= 1:
+            raise ValueError(f"recall must lie in (0, 1], got {recall!r}; use 0.95 instead of 95")
         check_validation(self.validation, "thresholds")
         return {key: threshold(scores, recall) for key, scores in self.validation.items()}
 

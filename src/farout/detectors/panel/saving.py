@@ -80,6 +80,8 @@ def _parse_state(file: Any, detectors: Mapping[str, PostHoc], device: torch.devi
 
 def open_panel(path: str | Path) -> Any:
     """Open the file for reading; raise ValueError if it is not a panel."""
+    if not Path(str(path)).is_file():
+        raise FileNotFoundError(f"no panel at {str(path)!r}; expected a .safetensors file that panel.save wrote")
     try:
         return safe_open(str(path), framework="pt")
     except SafetensorError as error:

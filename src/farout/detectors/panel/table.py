@@ -70,6 +70,21 @@ def columns_of(
     return {name: rows.detach()[selected].cpu() for name, rows in columns.items()}
 
 
+def joined(parts: Sequence[Activations]) -> Activations:
+    """Return the rows of consecutive batches together."""
+    first, *rest = parts
+    if not rest:
+        return first
+    tables: dict[str, Any] = {
+        kind: {name: torch.cat([getattr(part, kind)[name] for part in parts]) for name in getattr(first, kind)}
+        for kind in PER_BLOCK
+    }
+    columns = {"logits": [part.logits for part in parts], "features": [part.features for part in parts]}
+    members = [part.members for part in parts if part.members is not None]
+    tables |= {name: torch.cat(rows) for name, rows in columns.items()}
+    return dataclasses.replace(first, members=torch.cat(members) if members else None, **tables)
+
+
 def sort_blocks(activations: Activations, blocks: Sequence[str]) -> Activations:
     """Return the activations with blocks in the network's order (a file may return them in another)."""
     tables: dict[str, Any] = {

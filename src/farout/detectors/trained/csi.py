@@ -26,8 +26,8 @@ TURNS = 4
 """Rotations by 0, 90, 180 and 270 degrees: the shifting transformation."""
 HUE = 0.1 * 255 / 360
 """Largest turn of the hue: the authors' code adds 255 instead of 360 degrees per turn."""
-TRAIN_VIEWS = Views(area=(0.08, 1.0), flip=False, hue=HUE)
-TEST_VIEWS = Views(area=(0.54, 0.54), flip=False, hue=HUE)
+TRAIN_VIEWS = Views(area=(0.08, 1.0), flip=False, hue=HUE, hsv=True)
+TEST_VIEWS = Views(area=(0.54, 0.54), flip=False, hue=HUE, hsv=True)
 TEMPERATURE = 0.5
 ENCODER = ("conv1.", "bn1.", "layer")
 """Prefixes of the encoder's tensors in the authors' checkpoint."""
@@ -49,7 +49,7 @@ class ShiftContrast(Task):
 
     @property
     def identity(self) -> Json:
-        return {"name": "csi", "version": 2}
+        return {"name": "csi", "version": 3}
 
     def loss(self, player: str, batch: Batch, context: Context) -> Tensor:
         views = torch.cat([self._views(batch.images, context.generator) for _ in range(2)])
@@ -77,7 +77,7 @@ class CSI(TrainedDetector):
     """
 
     name = "csi"
-    version = 2
+    version = 3
     at_once = 64
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"width": 16, "views": 1},

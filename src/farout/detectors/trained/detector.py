@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from farout.core import Detector, ImageSet, NotFitted
+from farout.core import Detector, ImageSet, NotFitted, check_set
 from farout.data.splits import select_split
 from farout.detectors.trained.settings import BY_PRESET as BY_PRESET
 from farout.detectors.trained.settings import Preset as Preset
@@ -191,6 +191,9 @@ class TrainedDetector(Settings, Detector, ABC):
 
     def check_fit(self, train: ImageSet, auxiliary_outliers: ImageSet | None = None) -> None:
         """Raise if `fit` cannot work on these images; nothing but their shapes and labels is read."""
+        check_set("the training images", train)
+        if auxiliary_outliers is not None:
+            check_set("auxiliary_outliers", auxiliary_outliers)
         channels, height, width = train.shape
         if height != width or width not in self.sides or channels not in (1, 3):
             sides = ", ".join(map(str, self.sides))
@@ -222,6 +225,7 @@ class TrainedDetector(Settings, Detector, ABC):
         """Return the images of a training."""
         if val is None:
             train, val = select_split(train, "train"), select_split(train, "val")
+        check_set("val", val)
         if val.shape != train.shape:
             raise ValueError(
                 f"{self.name}: validation images have shape {val.shape}, the training images {train.shape}"

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from farout.checks import check_choice
+from farout.checks import check_choice, check_sizes
 from farout.component import Component
 from farout.identity import own_identity
 from farout.training import Recipe, files
@@ -54,6 +54,9 @@ class Settings(Component):
         for name, value in self.presets[self.preset].items():
             if getattr(self, name) is BY_PRESET:
                 setattr(self, name, value)
+        if not isinstance(self.training, Mapping):
+            raise TypeError(f"training must map settings to values, such as {{epochs: 3}}, got {self.training!r}")
+        check_sizes(self.name, self.params)
         self.changed_recipe()  # raise now if a setting is unknown
 
     def _take_settings(self, path: Path, given: frozenset[str]) -> None:

@@ -23,6 +23,7 @@ from farout.detectors.trained.contrastive.network import ContrastiveNetwork
 from farout.detectors.trained.contrastive.views import Views
 from farout.detectors.trained.detector import BY_PRESET, Inputs, Outliers, Preset, TrainedDetector, TrainingSets
 from farout.identity import Json
+from farout.networks.base import NETWORKS
 from farout.rng import generator
 from farout.training import Batch, Context, Recipe, Task
 
@@ -89,6 +90,9 @@ class SSD(TrainedDetector):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("clusters", self.clusters)
+        if not isinstance(self.encoder, str):
+            raise TypeError(f"encoder must be the name of a network, got {self.encoder!r}")
+        NETWORKS[self.encoder]  # raise now if it is unknown
         if (self.mean_twice or self.known) and self.clusters != 1:
             raise ValueError(f"mean_twice and known are defined for one cluster, got clusters={self.clusters}")
         if self.known < 0 or (self.known and self.mean_twice):

@@ -37,7 +37,8 @@ class ViT(NetworkDetector):
 
     The score is that of `mds`, `rmds` or `msp` on the transformer; the features are the class token after the last
     layer norm. Images are resized to the transformer's side, gray ones repeated in three channels.
-    Full: ViT-B/16 from weights of ImageNet-21k (`start`), with the recipe of Mukhoti et al. 2022, appendix A.1.
+    Full: ViT-B/16 from weights of ImageNet-21k (`start`), with Fort et al.'s batches of 512 and gradients of norm 1 at
+    most; steps and learning rate are those of Mukhoti et al. 2022, appendix A.1.
     """
 
     name = "vit"
@@ -66,7 +67,7 @@ class ViT(NetworkDetector):
 
     def recipe(self) -> Recipe:
         if self.preset == "full":
-            return Recipe.of(preset="raised_bar_vit")
+            return Recipe.of(preset="raised_bar_vit", batch=512, clip=1.0)
         return Recipe(epochs=10, batch=64, optimizer="adamw", lr=1e-3, weight_decay=0.05, warmup_epochs=1)
 
     def identity(self) -> dict[str, Any]:

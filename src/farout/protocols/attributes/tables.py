@@ -130,7 +130,7 @@ def _marks(results: Results, found: Sequence[Pair], clean: pd.DataFrame) -> pd.S
     def scores(row: Row) -> Array:
         return results.scores(row)[uncorrupted(results, row)]
 
-    return versus_best(clean, [(scores(pair.inlier_row), scores(pair.outlier_row)) for pair in found])[1]
+    return versus_best(clean, lambda index: (scores(found[index].inlier_row), scores(found[index].outlier_row)))[1]
 
 
 def _overview(middle: pd.DataFrame, every: pd.DataFrame, marks: pd.Series[str]) -> Table:

@@ -49,10 +49,13 @@ def summarize(results: Results, protocol: str) -> Summary:
     found = list(pairs(results, protocol))
     if not found:
         return Summary("Clean evaluation")
-    scores = [(results.scores(pair.inlier_row), results.scores(pair.outlier_row)) for pair in found]
-    lines = in_threads(lambda one: _line(results, one[0], *one[1]), zip(found, scores, strict=True))
+
+    def scores(pair: Pair) -> tuple[Array, Array]:
+        return results.scores(pair.inlier_row), results.scores(pair.outlier_row)
+
+    lines = in_threads(lambda pair: _line(results, pair, *scores(pair)), found)
     frame = frame_of(lines)
-    p_values, marks = versus_best(frame, scores)
+    p_values, marks = versus_best(frame, lambda index: scores(found[index]))
     details = _details([{**line, P_VS_BEST: p} for line, p in zip(lines, p_values, strict=True)], marks)
     return Summary(
         "Clean evaluation",

@@ -19,7 +19,7 @@ from farout.attacks import ATTACKS, Attack
 from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.evasion.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evasion.tables import summarize
-from farout.protocols.shared.budgets import IMAGES, check_counts, cut, least
+from farout.protocols.shared.budgets import IMAGES, check_counts, check_flags, cut, least
 from farout.protocols.shared.named import Named, create_components
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import check_labels, check_selected, select
@@ -57,6 +57,7 @@ class Evasion(Protocol):
         attention: measure how the classifier's attention changes. detectors: labels of the detectors to test.
         """
         check_counts(images=images, adaptive_images=adaptive_images)
+        check_flags(rounded=rounded, transfer=transfer, attention=attention)
         check_labels("detectors", detectors)
         self.attacks: dict[str, Attack] = create_components("attacks", ATTACKS, attacks)
         self.images, self.adaptive_images, self.rounded = images, adaptive_images, rounded

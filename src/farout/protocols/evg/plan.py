@@ -24,7 +24,7 @@ from farout.protocols.evg.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evg.landscape import plane
 from farout.protocols.evg.latents import latent_cuts
 from farout.protocols.evg.tables import summarize
-from farout.protocols.shared.budgets import check_counts, cut
+from farout.protocols.shared.budgets import check_counts, check_flags, cut
 from farout.protocols.shared.named import Named, create_components
 from farout.protocols.shared.selection import check_labels, check_selected
 from farout.report.content import Summary
@@ -65,6 +65,7 @@ class Evg(Protocol):
         of the first outlier is drawn over them, with the ends of the chains of every method (left panel of Fig. 2).
         """
         check_counts(chains=chains, steps=steps)
+        check_flags(control=control, transfer=transfer)
         if standardize_on not in ("val", "test"):
             raise ValueError(f"standardize_on must be val or test, got {standardize_on!r}")
         check_labels("detectors", detectors)

@@ -93,9 +93,9 @@ def _fid_bars(number: int, title: str, found: Sequence[Distance]) -> Bars:
     caption = (
         f"FID to the training images on the penultimate features of {found[0].network}, of {found[0].images:,} images "
         "each; lower is nearer. The first bar and the solid line: the generated set. test: real images of the same "
-        "distribution; plain generator: the same generator trained without the losses of the raised bar. Near-OoD "
-        "should be nearer than conventional outlier sets; Shifted may be as far as corruptions. Whiskers: 95 % "
-        "intervals."
+        "distribution; plain generator: the same generator trained without the losses of the raised bar. For Near-OoD "
+        "lower is better: it should be nearer than conventional outlier sets; Shifted may be as far as corruptions. "
+        "Whiskers: 95 % intervals."
     )
     limit = 1.05 * max(float(frame["high"].max()), 1e-6)
     name = f"raised_bar_fid_{number}"
@@ -161,7 +161,8 @@ def perceptual_table(found: Sequence[Perceived]) -> list[Table]:
         "brackets 95 % intervals (Student's t). distance_at_equal_l2: every change is first scaled to the same L2 "
         f"distance, {found[0].radius:.3g}: the paper's 50 at 224 px and three channels, scaled to images of this size "
         "so that the root mean square per value is the same; values are not clipped. distance, l2: both distances "
-        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise."
+        "before scaling. A change that is large at equal L2 is one that networks see, and not just noise: "
+        "for a Shifted set higher is better, as long as its images keep their class."
     )
     return [Table("raised_bar_perceptual", "Perceptual distance to the originals", caption, lines)]
 
@@ -186,7 +187,8 @@ def perceptual_bars(found: Sequence[Perceived]) -> list[Bars]:
     caption = (
         f"Mean perceptual distance of {found[0].images:,} changed images to their originals ({_form(found[0])}), every "
         f"change scaled to the L2 distance {found[0].radius:.3g}. The first bar and the solid line: the Shifted set; a "
-        "corruption whose bar is shorter changes less of what a network sees. Whiskers: 95 % intervals."
+        "corruption whose bar is shorter changes less of what a network sees. Higher is better for a Shifted set, as "
+        "long as its images keep their class. Whiskers: 95 % intervals."
     )
     limit = 1.05 * max(float(frame["high"].max()) for frame in panels.values())
     title = "Perceptual distance at equal L2"

@@ -82,8 +82,8 @@ def information_histograms(bar: BarResults) -> list[Histograms]:
         f"Mutual information, in nats, of the generators' ensemble on {counts[0]:,} validation images and on as many "
         "generated images, before the filter; horizontal axis: mutual information, 0 where all networks agree. The "
         "panel's title names the interval in which Near-OoD images are kept: that of the study or, by the paper's "
-        "rule, from the lowest bound that leaves the least overlap of both to 0.4 above it. Of several seeds the first "
-        "is shown."
+        "rule, from the lowest bound that leaves the least overlap of both to 0.4 above it. Neither "
+        "direction is good or bad by itself. Of several seeds the first is shown."
     )
     top = max(float(values.max()) for panel in panels.values() for values in panel.values())
     title = "Mutual information of validation and generated images"

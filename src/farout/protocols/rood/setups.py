@@ -20,6 +20,8 @@ def parse_setups(setups: Setups, frost_dir: str | Path | None) -> dict[str, list
     if isinstance(setups, str) or not setups or not isinstance(setups, Sequence | Mapping):
         raise ValueError(f"setups must list A, C or both, or map names to shifts ({{weather: [fog]}}), got {setups!r}")
     items = setups if isinstance(setups, Mapping) else {str(name): None for name in setups}
+    if len(items) < len(setups):
+        raise ValueError(f"setups lists a setup more than once, got {setups!r}; list each only once")
     parsed = {str(name): _parse_shifts(str(name), shifts, frost_dir) for name, shifts in items.items()}
     names = dict.fromkeys(one.name for shifts in parsed.values() for one in shifts)
     if frost_dir is not None and "frost" not in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -31,17 +31,19 @@ def largest(values: NDArray[np.float64]) -> int:
     return int(np.nan_to_num(values, nan=-1).argmax())
 
 
-def versus_best(frame: pd.DataFrame, scores: Sequence[Scores]) -> tuple[list[float], pd.Series[str]]:
+def versus_best(frame: pd.DataFrame, scores: Callable[[int], Scores]) -> tuple[list[float], pd.Series[str]]:
     """Compare every line with the best of its network, seed and outlier set by DeLong's paired test.
 
-    Return p-values and marks (see `Table`). scores: those of every line; without scores the p-value is NaN.
+    Return p-values and marks (see `Table`). scores: function that reads those of a line, so that few are in memory at a
+    time; without scores the p-value is NaN.
     """
     p_values, marks = [float("nan")] * len(frame), [""] * len(frame)
     for indices in frame.groupby(["network", "seed", "outliers"], sort=False).indices.values():
         first = best(frame, indices)
+        of_best = scores(first)
         for index in indices:
-            if all(map(len, (*scores[first], *scores[index]))):
-                p_values[index] = metrics.paired_test(*scores[first], *scores[index]).p_value
+            if all(map(len, (*of_best, *(own := scores(index))))):
+                p_values[index] = metrics.paired_test(*of_best, *own).p_value
                 marks[index] = BEST if index == first else TIED if p_values[index] >= SIGNIFICANT else ""
     return p_values, pd.Series(marks, frame.index)
 

@@ -15,6 +15,13 @@ def check_counts(**asked: int | None) -> None:
             raise ValueError(f"{what} must be a positive integer, got {number!r}")
 
 
+def check_flags(**given: object) -> None:
+    """Raise if a value is neither true nor false."""
+    for what, value in given.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{what} must be true or false, got {value!r}")
+
+
 def least(asked: int | None, allowed: int | None) -> int | None:
     """Return the smaller of two counts, the one asked for and the one that the budget allows; None is no limit."""
     return asked if allowed is None else allowed if asked is None else min(asked, allowed)

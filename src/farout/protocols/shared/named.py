@@ -29,9 +29,9 @@ def create_components(what: str, registry: Registry[T], items: Sequence[Named]) 
         name, settings = split_settings(what, item)
         label = settings.pop("label", None)
         component = registry.create(name, **settings)
-        label = label or component.label  # type: ignore[attr-defined]
-        if not isinstance(label, str):
-            raise ValueError(f"{what}: a label must be a string, got {label!r}")
+        label = component.label if label is None else label  # type: ignore[attr-defined]
+        if not isinstance(label, str) or not label:
+            raise ValueError(f"{what}: a label must be a string that is not empty, got {label!r}")
         if label in components:
             raise ValueError(f"two {what} are called {label!r}; tell them apart: {{name: {label}, …, label: another}}")
         components[label] = component

@@ -16,6 +16,8 @@ def check_labels(what: str, labels: Sequence[str] | None) -> None:
     proper = isinstance(labels, Sequence) and not isinstance(labels, str)
     if not proper or not labels or not all(isinstance(label, str) for label in labels):
         raise ValueError(f"{what} must list the labels of one or more detectors, got {labels!r}")
+    if repeated := [label for label in dict.fromkeys(labels) if labels.count(label) > 1]:
+        raise ValueError(f"{what}: {repeated[0]!r} is listed more than once; list each label only once")
 
 
 def check_selected(labels: Sequence[str] | None, study: Study) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.shifts.kernels.compiling import compiled
+from farout.compiling import compiled
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farout.shifts.kernels.compiling import compiled
+from farout.compiling import compiled
 
 Image = NDArray[Any]
 

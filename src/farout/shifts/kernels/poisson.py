@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import pdtr
 from torch import Tensor
 
-from farout.shifts.kernels.compiling import compiled
+from farout.compiling import compiled
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.shifts.kernels.compiling import compiled
+from farout.compiling import compiled
 
 
 def source_indices(offsets: Tensor, reach: int, height: int, width: int) -> Tensor:

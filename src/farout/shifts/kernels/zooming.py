@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from farout.shifts.kernels.compiling import compiled
+from farout.compiling import compiled
 from farout.shifts.kernels.resample import enlarged_length
 
 Array = NDArray[Any]

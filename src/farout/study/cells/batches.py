@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from farout.core import PER_BLOCK, Activations
 from farout.memory import OutOfMemory, is_out_of_memory
 from farout.study.cells.cell import Arrays, Record
 
@@ -85,20 +83,6 @@ class SmallestBatch:
     def noted(self, record: Record) -> Record:
         """Return the record with the batch among its facts."""
         return record._replace(facts={**record.facts, **self.facts}) if self.facts else record
-
-
-def stacked(parts: Sequence[Activations]) -> Activations:
-    """Return the activations of all parts, one below the other."""
-
-    first = parts[0]
-    tables: dict[str, Any] = {
-        kind: {name: torch.cat([getattr(part, kind)[name] for part in parts]) for name in getattr(first, kind)}
-        for kind in PER_BLOCK
-    }
-    if first.members is not None:
-        tables["members"] = torch.cat([part.members for part in parts if part.members is not None])
-    logits, features = (torch.cat([getattr(part, name) for part in parts]) for name in ("logits", "features"))
-    return replace(first, logits=logits, features=features, **tables)
 
 
 def joined(parts: Sequence[Mapping[str, Any]]) -> Arrays:

@@ -15,21 +15,26 @@ from farout.core import PER_BLOCK, Activations, ImageSet, PostHoc, Split
 from farout.detectors.panel.memory import Memory
 from farout.detectors.panel.panel import Panel
 from farout.detectors.panel.reduced import Reduced, reduce_fit
-from farout.detectors.panel.table import Table, columns_of
+from farout.detectors.panel.table import Table, columns_of, joined
 from farout.identity import digest
 from farout.networks import Ensemble, Network
 from farout.networks.passes import forward
-from farout.study.cells.batches import Batches, SmallestBatch, stacked
+from farout.study.cells.batches import Batches, SmallestBatch
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
 from farout.study.cells.errors import attempt, decode_error, encode_error, error_key
 from farout.study.engines import activity
 from farout.study.sources.images import ImageSource
 from farout.study.sources.networks import NetworkSource
 from farout.study.store import Store
+from farout.tensors import CHUNK, chunks
 
 STATE = "state.safetensors"
 Part = Callable[[ImageSource], ImageSource]
 """Function that returns a subset of an image source, for example the images of one class."""
+CHUNKS = 1024
+"""Chunks of a training split from which on they grow instead of becoming more."""
+LONGEST = 16
+"""Largest number of batches in a chunk."""
 MEMBER = "detector"
 """Name of the only detector in a stored panel, independent of its label, which is not part of a result."""
 
@@ -123,8 +128,19 @@ class FitWork(Work):
         train = cell.train if any(c.detector.fits_on == "train" for c in self.cells) else None
         return {role: s.about.total for role, s in (("train", train), ("val", cell.val)) if s is not None}
 
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        sizes = {role: LONGEST if role == "train" else 1 for role in self.roles}
+        parts = {role: chunks(total, batches(total, sizes[role]) * CHUNK) for role, total in self.roles.items()}
+        return [Chunk(role, part.start, part.stop) for role in parts for part in parts[role]]
+
     def prepare(self, store: Store, device: torch.device) -> Job:
         return FitJob(self, store, device)
+
+
+def batches(total: int, longest: int) -> int:
+    """Return the batches per chunk of a split: one, but more of a long split, whose reductions then keep less."""
+    return max(1, min(longest, total // (CHUNK * CHUNKS)))
 
 
 class FitJob(Job):
@@ -176,19 +192,23 @@ class FitJob(Job):
         return frozenset().union(*(panel.needs(split) for cell, panel in self.panels.items() if cell not in reduced))
 
     def run(self, chunk: Chunk, progress: Progress) -> Arrays:
-        batch = self.images[chunk.role].batch(range(chunk.start, chunk.stop))
         reducing = self._reducing(chunk.role)
-        read = self.needs[chunk.role].union(*(self.reduced[cell.id].needs for cell in reducing))
-        parts = self.batches.map(len(batch), lambda part: forward(self.network, batch[part], read))
-        activations = parts[0] if len(parts) == 1 else stacked(parts)
+        read, parts = self.needs[chunk.role].union(*(self.reduced[cell.id].needs for cell in reducing)), []
+        results = Arrays()
+        for part in chunks(chunk.stop - chunk.start):
+            batch = self.images[chunk.role].batch(range(chunk.start + part.start, chunk.start + part.stop))
+            parts += self.batches.map(len(batch), partial(self._forward, batch, read))
+            for cell in self._perturbing(chunk.role):  # on the val split, whose chunks are one batch
+                results |= self._perturbed_scores(cell, batch)
+            progress(len(batch))
+        activations = joined(parts)
         columns = columns_of(activations, self.needs[chunk.role])
-        results: Arrays = {name: rows.numpy() for name, rows in columns.items()} | self.batches.note
         for cell in reducing:
             results |= self._reduced_part(cell, chunk, activations)
-        for cell in self._perturbing(chunk.role):
-            results |= self._perturbed_scores(cell, batch)
-        progress(len(batch))
-        return results
+        return results | {name: rows.numpy() for name, rows in columns.items()} | self.batches.note
+
+    def _forward(self, batch: Tensor, read: frozenset[str], rows: slice) -> Activations:
+        return forward(self.network, batch[rows], read)
 
     def _reducing(self, role: str) -> list[FitCell]:
         """Return the cells whose detector keeps little of these images."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from farout.files import open_file
 from farout.interrupts import Stop
 from farout.study.cells.cell import Cell
 
-_HEAD = struct.Struct("<dH")  # start time; length of the content that follows
+_HEAD = struct.Struct("<dIH")  # start time; process id; length of the content that follows
 _SIZE = 2048
 
 
@@ -24,8 +25,9 @@ class Activity(NamedTuple):
 
     since: float
     """Start time on the monotonic clock, which all processes of a machine share."""
+    pid: int = 0
     cell: str = ""
-    """Id of the cell that is being computed; empty between cells."""
+    """Id of the cell that is being computed; empty between cells, and where several are computed together."""
     title: str = ""
     suspect: str = ""
 
@@ -54,18 +56,22 @@ def recording(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def computing(cell: Cell | None) -> Iterator[None]:
-    """Record that this cell is computed within the block, and the enclosing cell after it."""
+def computing(*cells: Cell) -> Iterator[None]:
+    """Record that these cells are computed within the block, and the enclosing ones after it.
+
+    Of several cells, only the title of the first is recorded: none of them alone is to blame for a crash.
+    """
     global _interrupted
-    if _file is None or cell is None:
+    if _file is None or not cells:
         yield
         return
+    first, alone = cells[0], len(cells) == 1
     outer = _content(_file)
-    _write(json.dumps([cell.id, cell.title[:400], cell.suspect[:100]]).encode())
+    _write(json.dumps([first.id if alone else "", first.title[:400], first.suspect[:100] if alone else ""]).encode())
     try:
         yield
     except Stop:
-        _interrupted = _interrupted or cell.id
+        _interrupted = _interrupted or (first.id if alone else "")
         raise
     finally:
         _write(outer)
@@ -91,11 +97,11 @@ def interrupted() -> str:
 
 def _write(content: bytes) -> None:
     assert _file is not None
-    _file[: _HEAD.size + len(content)] = _HEAD.pack(time.monotonic(), len(content)) + content
+    _file[: _HEAD.size + len(content)] = _HEAD.pack(time.monotonic(), os.getpid(), len(content)) + content
 
 
 def _content(raw: mmap.mmap | bytes) -> bytes:
-    length = _HEAD.unpack(raw[: _HEAD.size])[1]
+    length = _HEAD.unpack(raw[: _HEAD.size])[2]
     return raw[_HEAD.size : _HEAD.size + length]
 
 
@@ -104,6 +110,7 @@ def read(path: Path) -> Activity | None:
     try:
         with open_file(path) as file:
             raw = file.read(_SIZE)
-        return Activity(_HEAD.unpack(raw[: _HEAD.size])[0], *map(str, json.loads(_content(raw))))
+        since, pid, _ = _HEAD.unpack(raw[: _HEAD.size])
+        return Activity(since, pid, *map(str, json.loads(_content(raw))))
     except (OSError, ValueError, TypeError, struct.error):
         return None

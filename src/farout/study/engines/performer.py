@@ -6,6 +6,8 @@ Both use one thread in every process, since the rounding of sums depends on the 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -20,9 +22,22 @@ from farout.study.engines import activity
 from farout.study.engines.outdated import INPUTS, inputs
 from farout.study.store import Store, StoreError
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 READY = 2
 """Largest number of prepared jobs that a process keeps."""
+
+
+@contextmanager
+def _full_disk() -> Iterator[None]:
+    """Turn the error of a full disk into `StoreError`, since it is not the cell's error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise StoreError(
+            f"{error}; finished results are kept: free some space and run the same command again to resume"
+        ) from error
 
 
 class Performer:
@@ -32,28 +47,23 @@ class Performer:
         self.store, self.device = store, device
         self._jobs: dict[tuple[str, ...], Job] = {}
 
+    @_full_disk()
     def compute(self, work: Work, chunk: Chunk, progress: Progress) -> Arrays:
-        """Compute one chunk. A full disk raises `StoreError`, since it is not the cell's error."""
+        """Compute one chunk. A full disk raises `StoreError`."""
 
         def report(images: int) -> None:
             activity.touch()
             progress(images)
 
-        try:
-            with torch_threads(1), activity.computing(_only_cell(work)):
-                return self._job(work).run(chunk, report)
-        except OSError as error:
-            if error.errno in FULL:
-                raise StoreError(
-                    f"{error}; finished results are kept: free some space and run the same command again to resume"
-                ) from error
-            raise
+        with torch_threads(1), activity.computing(*work.cells):
+            return self._job(work).run(chunk, report)
 
+    @_full_disk()
     def finish(self, work: Work, seconds: float) -> dict[str, str]:
         """Collect all stored chunks of a work and write its records; return the tracebacks of the cells that failed."""
         began, failed = monotonic(), {}
         cells = {cell.id: cell for cell in work.cells}
-        with torch_threads(1), activity.computing(_only_cell(work)):
+        with torch_threads(1), activity.computing(*work.cells):
             job = self._job(work)
             self._collect(work, job)
             for cell, result in job.finish():
@@ -72,19 +82,17 @@ class Performer:
         return self._jobs[key]
 
     def _collect(self, work: Work, job: Job) -> None:
-        """Pass every stored chunk to the job once; use one in which a cell failed only if there is no complete one."""
-        missing, incomplete = {str(chunk): chunk for chunk in work.chunks}, dict[str, Arrays]()
-        for name, results in self.store.parts(work.id):
-            if name not in missing:
-                continue
-            if job.complete(missing[name], results):
-                job.collect(missing.pop(name), results)
-            else:
-                incomplete[name] = results
-        for name, chunk in missing.items():
-            if name not in incomplete:
-                raise RuntimeError(f"{work.cells[0].title}: the stored results of chunk {name} are gone; run again")
-            job.collect(chunk, incomplete[name])
+        """Pass every stored chunk to the job once; use one in which a cell failed only if there is no complete one.
+
+        The parts are read twice rather than kept: there may be many.
+        """
+        missing = {str(chunk): chunk for chunk in work.chunks}
+        for failed in (False, True):
+            for name, results in self.store.parts(work.id) if missing else ():
+                if name in missing and (failed or job.complete(missing[name], results)):
+                    job.collect(missing.pop(name), results)
+        for name in missing:
+            raise RuntimeError(f"{work.cells[0].title}: the stored results of chunk {name} are gone; run again")
 
     def _write(self, cell: Cell, result: Record | str, seconds: float) -> str | None:
         """Write a record; return the traceback if computing or writing it failed."""
@@ -104,11 +112,6 @@ class Performer:
 
 def _key(work: Work) -> tuple[str, ...]:
     return (work.id, *(cell.id for cell in work.cells))
-
-
-def _only_cell(work: Work) -> Cell | None:
-    """Return the work's only cell; None if it has several."""
-    return work.cells[0] if len(work.cells) == 1 else None
 
 
 def provenance(cell: Cell, seconds: float | None = None) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def run(
                 break
             compute(first)
             present = find_present(everything, store)
+        _forget_finished(everything, present, store)
         outcome.reused = len(present - set(outcome.done))
         compute(missing)
         store.pack()
@@ -149,6 +150,15 @@ def compute_works(
         scheduler.run(inline, selected if selected.slots > 0 else inline)
 
 
+def _forget_finished(cells: Sequence[Cell], present: set[str], store: Store) -> None:
+    """Remove the parts of finished works, which a run leaves that is killed right after it has written the results."""
+    missing = {cell.group for cell in cells if cell.id not in present}
+    finished = {cell.group for cell in cells} - missing
+    for work in store.works():
+        if work in finished:
+            store.forget(work)
+
+
 def _check_unoccupied(store: Store, engine: str) -> None:
     """Raise if another engine still computes results for this store."""
     for name in ENGINES:
@@ -176,7 +186,7 @@ def _read_crash_notes(store: Store) -> set[str]:
     titles = dict.fromkeys(
         note.title if note.suspect in note.title else f"{note.title} ({note.suspect})"
         for note in notes
-        if note and note.cell
+        if note and note.title
     )
     if titles:
         logging.getLogger("farout").warning(

@@ -20,6 +20,8 @@ from farout.study.store import Store
 
 WAIT_SECONDS = 0.5
 """Largest number of seconds that an executor may block while this process has nothing to compute."""
+FLUSH_BYTES = 1 << 26
+"""Bytes of finished chunks above which they are written at once."""
 FLUSH_SECONDS = 5.0
 """Largest number of seconds between two writes of finished chunks to disk."""
 
@@ -33,6 +35,8 @@ class _Active:
         self.todo = deque(self.chunks)
         self.missing = set(self.chunks)
         self.unsaved: dict[str, Arrays] = {}
+        self.size = 0
+        """Bytes of the results that are not on disk yet."""
         self.finishing = False
         self.saved_at = self.started_at = time.monotonic()
 
@@ -52,14 +56,15 @@ class _Active:
         """Accept the results of a finished chunk."""
         self.missing.discard(name)
         self.unsaved[name] = results
-        if not self.missing or time.monotonic() - self.saved_at > FLUSH_SECONDS:
+        self.size += sum(array.nbytes for array in results.values())
+        if not self.missing or self.size > FLUSH_BYTES or time.monotonic() - self.saved_at > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write finished chunks to disk."""
         if self.unsaved:
             self.store.put_part(self.work.id, self.unsaved)
-        self.unsaved, self.saved_at = {}, time.monotonic()
+        self.unsaved, self.size, self.saved_at = {}, 0, time.monotonic()
 
 
 class Scheduler:

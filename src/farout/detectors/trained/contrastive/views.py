@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from farout.shifts.kernels.recolored import gray, recolor_images
+from farout.shifts.kernels.recolored import gray, recolor_images, recolor_in_hsv
 
 JITTERED, GRAYED = 0.8, 0.2
 """Probability of color jitter and of gray images (SimCLR, appendix A, for CIFAR-10)."""
 FACTORS = 0.4
-"""Factors of brightness, contrast and saturation are in 1 ± 0.4."""
+"""Factors of brightness (or value), contrast and saturation are in 1 ± 0.4."""
 NUMBERS = 11
 """Random numbers of one view: flip, jitter, gray, four of the jitter, four of the crop."""
 RATIO = (3 / 4, 4 / 3)
@@ -27,11 +27,13 @@ class Views:
 
     area: range of the crop's fraction of the image's area. A crop is resized to the image's side by bilinear
     interpolation; what lies outside of the image is mirrored. hue: largest turn of the hue, 1 is the whole circle.
+    hsv: the factors change value and saturation in HSV (CSI), instead of brightness and the blend with gray (SimCLR).
     """
 
     area: tuple[float, float]
     flip: bool = True
     hue: float = 0.1
+    hsv: bool = False
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Return one view of every image [B, C, H, W], each with its own random numbers."""
@@ -42,7 +44,8 @@ class Views:
         flip, jitter, grayed = (uniform[:, :3] < uniform.new_tensor([0.5, JITTERED, GRAYED])).unbind(1)
         if self.flip:
             images = torch.where(_column(flip), images.flip(3), images)
-        images = torch.where(_column(jitter), recolor_images(images, factors(uniform[:, 3:7], self.hue)), images)
+        recolor = recolor_in_hsv if self.hsv else recolor_images
+        images = torch.where(_column(jitter), recolor(images, factors(uniform[:, 3:7], self.hue)), images)
         images = torch.where(_column(grayed), gray(images).expand_as(images), images)
         return resized_crop(images, crops(uniform[:, 7:], self.area))
 

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from farout.data.download import OFFLINE
 from farout.processes import WORKER_ENVIRONMENT
 from farout.study.engines.slurm.options import SlurmOptions
 
+ENVIRONMENT = {**WORKER_ENVIRONMENT, OFFLINE: "1", "HF_HUB_OFFLINE": "1"}
+"""Environment of tasks and of their workers; what a study needs was downloaded when it was planned."""
 SIGNAL_SECONDS = 60
 """Seconds before its time limit at which a task is told to stop; Slurm may be up to a minute earlier."""
 
@@ -43,7 +46,7 @@ def script(folder: Path, tasks: int, after: Sequence[str], workers: int, options
             *(f"#SBATCH {directive}" for directive in directives),
             "",
             "trap '' USR1  # ignored until farout handles it",
-            f"export {' '.join(f'{name}={value}' for name, value in WORKER_ENVIRONMENT.items())}",
+            f"export {' '.join(f'{name}={value}' for name, value in ENVIRONMENT.items())}",
             f'exec {shlex.join(command)} "$SLURM_ARRAY_TASK_ID"',
             "",
         ]

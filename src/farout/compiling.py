@@ -11,12 +11,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """Compile a function; the code is cached on disk, or per process if no folder is writable.
+    """Compile a function that releases the interpreter's lock; cached on disk, or per process if it cannot be.
 
     numba caches code by the date of the function's own file. So the function must not call compiled functions of other
     files or read their constants: after a change there, outdated code would be used.
     """
     try:
-        return cast(F, njit(cache=True)(function))
+        return cast(F, njit(cache=True, nogil=True)(function))
     except RuntimeError:  # numba found no writable cache folder
-        return cast(F, njit(function))
+        return cast(F, njit(nogil=True)(function))

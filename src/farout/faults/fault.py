@@ -1,0 +1,46 @@
+"""Outcome of one kind of fault, and the interface of those who cause it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from farout.faults.bench import Bench
+
+
+@dataclass
+class Verdict:
+    """What a kind of fault did: how often, to what, and what was wrong afterwards."""
+
+    fault: str
+    """Name of the fault, in words."""
+    count: int = 0
+    """Times that it was caused."""
+    hit: Counter[str] = field(default_factory=Counter)
+    """Times by what it hit: the phase of the run, or the kind of file."""
+    problems: list[str] = field(default_factory=list)
+    """What was lost, wrong, or not named; empty if the run took the fault as promised."""
+    means: str = ""
+    """How it was caused, where there are several ways."""
+
+    def caused(self, what: str) -> None:
+        """Count one fault by what it hit."""
+        self.count += 1
+        self.hit[what] += 1
+
+
+class Cause(Protocol):
+    """Function that causes a fault `count` times; it tells how many more are done."""
+
+    def __call__(self, bench: Bench, count: int, rng: random.Random, done: Callable[[int], None]) -> Verdict: ...
+
+
+class Fault(NamedTuple):
+    """Kind of fault with the function that causes it, and how often `farout check --faults` does."""
+
+    cause: Cause
+    per_kills: float
+    """Times for each kill that the user asks for."""
