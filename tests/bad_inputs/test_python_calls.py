@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def panel(*names: str) -> farout.Panel:
 def cases(what: str, call: Callable[[Any], Any], words: str, *values: Any) -> Iterator[Case]:
     """A case for each value."""
     for value in values:
-        text = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"{value!r:.50}"
+        text = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+        text = re.sub(r" at 0x\w+", "", text)[:50]  # addresses differ between the processes of a test run
         yield f"{what} {text}", lambda value=value: call(value), words
 
 

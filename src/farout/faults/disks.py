@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,33 +18,38 @@ from farout.files import files_in
 
 SPARE, BLOCK = 256 << 20, 4096
 """Bytes of the mounted file system beyond those of the finished run, and of a block, which a file takes whole."""
-STEP = 0.05
-"""Largest part of a run's size that is set free each time before the study goes on: less than it still needs."""
+STEPS = 0.02, 0.4
+"""Largest parts of a run's size that are free when the study goes on: hardly anything, or much of what it needs."""
+RUN, FILLER = "filled-run", "filler"
 LIMITED = "import resource, os, sys; n = int(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (n, n)); "
 LIMITED += "os.execvp(sys.argv[2], sys.argv[2:])"
 
 
 def full_disks(bench: Bench, count: int, rng: random.Random, done: Callable[[int], None]) -> Verdict:
-    """Run the study on a disk that is full after a random number of bytes, again and again, each time with a little
-    more space; at last with enough."""
+    """Run the study on a disk that is full after a random number of bytes, again and again; at last with enough."""
     verdict = Verdict("full disk")
     size = sum(-(-path.stat().st_size // BLOCK) * BLOCK for path in files_in(bench.reference))
     with _mounted(bench.folder / "small-disk", SPARE + size) as disk:
         verdict.means = (
             "a tmpfs that is full (ENOSPC)" if disk else "a limit on the size of files (RLIMIT_FSIZE, EFBIG): not root"
         )
-        cause = _fill_up if disk else _limit_files
-        cause(bench, disk or bench.folder, size, count, rng, lambda ended: _judge(verdict, ended, done))
-        out = (disk or bench.folder) / "filled-run"
+        cause, out = _fill_up if disk else _limit_files, (disk or bench.folder) / RUN
+        while verdict.count < count:
+            ended = cause(bench, disk or bench.folder, size, rng)
+            _judge(verdict, ended, done)
+            if ended.code == 0:  # there was enough space
+                verdict.problems += bench.differences(out)
+                shutil.rmtree(out)
+        (out.parent / FILLER).unlink(missing_ok=True)
         verdict.problems += finish_and_compare(bench, out)
     return verdict
 
 
 def _judge(verdict: Verdict, ended: Ended, done: Callable[[int], None]) -> None:
     """Count a full disk, unless the run did not need the space; it must be named in one error."""
-    done(1)
     if ended.code == 0:
         return
+    done(1)
     error = next((line for line in ended.text.splitlines() if line.startswith("error: ")), "")
     verdict.caused("while results were written" if "finished results are kept" in error else "at the start of a run")
     if ended.code < 0 or not any(words in error for words in ("No space left", "File too large")):
@@ -52,16 +58,10 @@ def _judge(verdict: Verdict, ended: Ended, done: Callable[[int], None]) -> None:
         verdict.problems.append(f"a traceback instead of an error: {last_words(ended)}")
 
 
-Judge = Callable[[Ended], None]
-
-
-def _fill_up(bench: Bench, disk: Path, size: int, count: int, rng: random.Random, judge: Judge) -> None:
-    """Leave little space by a large file beside the run, and a little more each time."""
-    out, filler = disk / "filled-run", disk / "filler"
-    for _ in range(count):
-        _fill(filler, disk, int(rng.uniform(0, STEP) * size))
-        judge(bench.finish(out, workers=rng.choice([0, bench.workers])))
-    filler.unlink()
+def _fill_up(bench: Bench, disk: Path, size: int, rng: random.Random) -> Ended:
+    """Run the study beside a large file that leaves a random number of bytes."""
+    _fill(disk / FILLER, disk, int(rng.uniform(0, rng.choice(STEPS)) * size))
+    return bench.finish(disk / RUN, workers=rng.choice([0, bench.workers]))
 
 
 def _fill(filler: Path, disk: Path, free: int) -> None:
@@ -72,13 +72,12 @@ def _fill(filler: Path, disk: Path, free: int) -> None:
         os.posix_fallocate(file.fileno(), 0, max(1, space - free))
 
 
-def _limit_files(bench: Bench, folder: Path, size: int, count: int, rng: random.Random, judge: Judge) -> None:
-    """Limit the size of every file that the run may write."""
+def _limit_files(bench: Bench, folder: Path, size: int, rng: random.Random) -> Ended:
+    """Run the study with a limit on the size of every file that it writes."""
     largest = max(path.stat().st_size for path in files_in(bench.reference / "cells"))
-    for _ in range(count):
-        prefix = [bench.command(folder)[0], "-c", LIMITED, str(int(rng.uniform(0.01, 0.9) * largest))]
-        with bench.started(folder / "filled-run", prefix=prefix) as running:
-            judge(running.wait())
+    prefix = [sys.executable, "-c", LIMITED, str(int(rng.uniform(0.01, 0.9) * largest))]
+    with bench.started(folder / RUN, prefix=prefix) as running:
+        return running.wait()
 
 
 @contextmanager
