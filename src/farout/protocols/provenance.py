@@ -65,9 +65,9 @@ def times(results: Results) -> list[Table]:
         lines.append({KIND: kind, COUNTED: len(cells), MINUTES: sum(works.values()) / 60, SLOWEST: text})
     lines.sort(key=lambda line: -float(line[MINUTES]))
     caption = (
-        "Minutes from the start to the end of the work, by kind of result; lower is cheaper. results: how many. Detectors that share a "
-        "forward pass are computed together, and their time counts once; works that ran side by side each count in "
-        "full, so that the sum may exceed the time that passed."
+        "Minutes from the start to the end of the work, by kind of result; lower is cheaper. results: how many. "
+        "Detectors that share a forward pass are computed together, and their time counts once; works that ran "
+        "side by side each count in full, so that the sum may exceed the time that passed."
     )
     return [Table("times", "Computing time by kind of result", caption, lines)] if lines else []
 

@@ -127,7 +127,8 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     if not pa.types.is_string(column.type) or column.null_count or not len(column):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     words = column.combine_chunks().dictionary_encode()
-    return np.array(words.dictionary.to_pylist(), np.str_)[words.indices.to_numpy()]
+    values: NDArray[Any] = np.array(words.dictionary.to_pylist(), np.str_)[words.indices.to_numpy()]
+    return values
 
 
 def _column(columns: Columns, name: str, kind: type[np.generic]) -> NDArray[Any]:
