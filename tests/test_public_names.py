@@ -23,6 +23,7 @@ HOMES = {
     "NotFitted": "farout.core",
     "Panel": "farout.detectors.panel.panel",
     "PostHoc": "farout.core",
+    "Reduction": "farout.core",
     "Result": "farout.api.run",
     "Shift": "farout.core",
     "Variation": "farout.variations.variation",

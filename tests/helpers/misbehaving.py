@@ -25,7 +25,9 @@ def detector(name, act):
     def score(self, images):
         act()
         return images.mean((1, 2, 3))
-    return farout.register(type(name, (farout.Detector,), {"name": name, "score": score}))
+    def identity(self):
+        return {"name": name, "version": 1}
+    return farout.register(type(name, (farout.Detector,), {"name": name, "score": score, "identity": identity}))
 
 class Odd(Exception):
     def __init__(self, a, b):  # it does not unpickle: its args are another number

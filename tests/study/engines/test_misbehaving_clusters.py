@@ -58,9 +58,9 @@ def test_on_ray_a_detector_that_cannot_be_sent_fails_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-def test_on_slurm_every_bad_detector_fails_by_name_within_one_task(tmp_path: Path) -> None:
+def test_on_slurm_every_bad_detector_fails_by_name(tmp_path: Path) -> None:
     with cluster(tmp_path / "cluster") as environment:
         settings = {"SLURM_CONF": environment["SLURM_CONF"], "PYTHONPATH": str(Path(farout.__file__).parents[1])}
         ended = run(tmp_path, [*REASONS, "thread", "sound"], "--engine", "slurm", *TIMEOUT, **settings)
     check(tmp_path, ended, {**REASONS, **IN_TIME})
-    assert len(list((tmp_path / "run/slurm").iterdir())) == 1
+    assert len(list((tmp_path / "run/slurm").iterdir())) == 2, "one task for all, and one for those that wait for a fit"

@@ -170,6 +170,7 @@ def test_where_machines_differ_the_address_counts(
     move(monkeypatch, tmp_path / "first")
     with running(address) as store:
         assert values(store) == {"one": 11, "two": 12, "three": 1}
+        assert sum(len(pack.entries) for pack in store.packs.packs()) == 3, "each is in one pack"
         assert store.has("unsent")
     move(monkeypatch, tmp_path / "third")
     store = Store(readable(address))
@@ -241,7 +242,14 @@ def test_a_lock_that_is_still_written_holds_though_its_clock_is_wrong(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock_of_another(address, 1000)
-    monkeypatch.setattr(owner.time, "sleep", lambda seconds: lock_of_another(address, 1000, beat=2))
+    waits = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 1:
+            lock_of_another(address, 1000, beat=2)
+
+    monkeypatch.setattr(owner.time, "sleep", sleep)
     with pytest.raises(StoreError, match="another run is writing"), running(address):
         pass
 
@@ -317,10 +325,11 @@ def test_a_transfer_that_ends_anywhere_leaves_whole_results(tmp_path: Path, monk
         other = Store(tmp_path / f"other{writes}").open()
         with other.lock():
             fetch(remote, other, unfinished=True)
-        found = [cell for cell in (*CELLS, "four", "five", "model") if other.has(cell)]
+        everything = (*CELLS, "four", "five", "model")
+        found = [cell for cell in everything if other.has(cell)]
         assert {"two", "three"} <= set(found)
         assert values(other) == {cell: number for number, cell in enumerate(CELLS) if cell in found}
-        assert [other.damaged(cell) for cell in found] == [None] * len(found)
+        assert [other.damaged(cell) for cell in everything] == [None] * 6
         assert other.packs.damaged() == []
         assert not complete or found == ["two", "three", "four", "five", "model"]
         seen.add(tuple(found))

@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 import torch
 
 from farout import interrupts
-from farout.devices import as_device
+from farout.devices import as_device, is_host
 from farout.files import files_in
 from farout.memory import memory_limit
 from farout.progress import Listener, current
@@ -146,7 +146,8 @@ def compute_works(
     )  # fmt: skip
     inline = InlineExecutor(context)
     selected = ENGINES[settings.engine](context) if any(work.portable for work in works) else inline
-    with memory_limit(settings.memory if selected.slots <= 0 or selected is inline else None):
+    alone = (selected.slots <= 0 or selected is inline) and is_host(settings.target)
+    with memory_limit(settings.memory if alone else None):
         scheduler.run(inline, selected if selected.slots > 0 else inline)
 
 

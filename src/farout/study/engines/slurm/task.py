@@ -138,7 +138,8 @@ def _missing_works(pieces: Sequence[Piece], cells: Mapping[str, Cell], store: St
     if unknown:
         raise ValueError(
             f"the study, planned on this node, lacks {len(unknown)} results of this task ({unknown[0]}, …): its "
-            "images, its code or farout have changed since it was submitted; cancel the jobs and run the study again"
+            "images, its code or farout have changed since it was submitted, so cancel the jobs and run the study "
+            "again; or a detector has no identity of its own, which every task needs: give it an identity()"
         )
     return group_works([cells[cell] for piece in pieces for cell in piece.cells if not store.has(cell)])
 
