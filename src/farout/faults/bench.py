@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from farout.faults import often
 from farout.faults.starting import Started, start_fresh, start_warm
-from farout.files import files_in
+from farout.files import files_in, sha256
 from farout.study.records import RECORD, Damaged
 from farout.study.store import Store
 
@@ -150,10 +151,16 @@ class Bench:
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Return the checksums of all files of results; without the records, which tell when they were made."""
+    """Return the checksums of the bytes of all files of results, whatever their records say; without the records, which
+    tell when they were made."""
     store = Store(root)
-    records = {cell: store.facts(cell)["files"] for cell in results(root) if not store.damaged(cell)}
-    return {f"{cell}/{name}": about["sha256"] for cell, files in records.items() for name, about in files.items()}
+    files = (path for path in files_in(root / "cells", root) if path.name != RECORD)
+    found = {f"{path.parent.name}/{path.name}": sha256(path, root) for path in files}
+    for cell in store.packs.cells():
+        if not store.damaged(cell):
+            names = store.facts(cell)["files"]
+            found |= {f"{cell}/{name}": hashlib.sha256(store.read(cell, name)).hexdigest() for name in names}
+    return found
 
 
 def results(root: Path) -> set[str]:

@@ -15,32 +15,19 @@ from farout.faults.fault import Verdict
 BACK = "-2d"
 LIBRARIES = "usr/lib/*/faketime/libfaketimeMT.so.1", "usr/local/lib/faketime/libfaketimeMT.so.1"
 PATCH = """\
-import datetime, time
+import time
 from pathlib import Path
 
-_time, _datetime, BACK = time.time, datetime.datetime, Path({file!r})
-
-
-def back():
-    return 2 * 86400 if BACK.read_text() != "+0" else 0
-
-
-class Shifted(_datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return _datetime.now(tz) - datetime.timedelta(seconds=back())
-
-
-time.time = lambda: _time() - back()
-datetime.datetime = Shifted
+_time, BACK = time.time, Path({file!r})
+time.time = lambda: _time() - (2 * 86400 if BACK.read_text() != "+0" else 0)
 """
-"""Site customization that sets Python's clock back where there is no libfaketime."""
+"""Site customization that sets `time.time` back where there is no libfaketime; `datetime` is kept, which C code uses."""
 
 
 def clock_set_back(bench: Bench, count: int, rng: random.Random, done: Callable[[int], None]) -> Verdict:
     """Set the clock back by two days at a random moment of a run, kill the run, and continue it in the past."""
     library = next((str(path) for pattern in LIBRARIES for path in Path("/").glob(pattern)), None)
-    verdict = Verdict("clock set back by two days", means="libfaketime" if library else "Python's clock replaced")
+    verdict = Verdict("clock set back by two days", means="libfaketime" if library else "time.time replaced")
     for number in range(count):
         out, file = bench.folder / f"clock-{number}", bench.folder / f"clock-{number}.txt"
         file.write_text("+0")
