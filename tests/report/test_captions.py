@@ -16,6 +16,8 @@ from farout.report.html import write_report
 from farout.study.spec import StudySpec
 from helpers.generated_sets import MEMBERS, NEAR, SHIFTED
 
+pytestmark = pytest.mark.slow
+
 DIRECTION = re.compile(r"better|[Nn]either direction|Neither is good|cheaper|the less|the more|is nearer|should be")
 """What says which direction is good, or that none is."""
 NUMBERS = re.compile(r"images|inliers|outliers|chains|detectors|results")

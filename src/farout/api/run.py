@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pandas as pd
+import torch
 
 from farout.devices import as_device
 from farout.memory import fit_workers, parse_size
@@ -39,12 +40,11 @@ from farout.study.store import Store
 from farout.study.study import Study, from_spec
 
 
-def check_device(study: Study, device: str) -> None:
-    """Raise if this machine has no such device, or cannot compile networks for it."""
-    target = as_device(device)
+def check_compilation(study: Study, device: str) -> None:
+    """Raise if networks are to be compiled and this machine cannot."""
     networks = (subject.classifier for trial in study.trials for subject in trial.subjects)
     if any(network is not None and network.compiled for network in networks):
-        check_compiler(target)
+        check_compiler(torch.device(device))
 
 
 def memory_budget(memory: str | int | None, engine: str, workers: int) -> int | None:
@@ -142,6 +142,8 @@ def run(
     budget = memory_budget(memory, engine, workers)
     for plugin in plugins:
         load_plugin(Path(plugin))
+    if not engine_class(engine).remote:
+        as_device(device)  # raises for an unknown device before the study is read, which may take a while
     if isinstance(study, str | Path):
         study = StudySpec.read(study)
     if isinstance(study, StudySpec):
@@ -151,7 +153,7 @@ def run(
     parsed = parse_options(engine, options or {})
     address = _checked_address(out, engine)
     if not engine_class(engine).remote:
-        check_device(study, device)  # before the plan, which may take a while
+        check_compilation(study, device)
     study = replace(study, device=device, machine=parsed.machine)
     entries = plan(study)
     study.cuts.extend(cut for cut in cuts(study) if cut not in study.cuts)

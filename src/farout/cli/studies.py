@@ -61,6 +61,7 @@ def plan(
     from farout.study.downloads import missing_downloads
     from farout.study.remote.session import readable
 
+    count = planned_workers(worker_count(workers, device=device), engine, memory)
     spec = _spec(study, budget)
     try:
         with offline():
@@ -71,7 +72,6 @@ def plan(
         typer.echo(line)
     for cut in planned.cuts:
         typer.echo(f"left out: {cut}")
-    count = planned_workers(worker_count(workers, device=device), engine, memory)
     for line in planned.estimate(device, engine, count, task_minutes) if calibrate else ():
         typer.echo(line)
     counts = planned.counts

@@ -66,8 +66,8 @@ def times(results: Results) -> list[Table]:
     lines.sort(key=lambda line: -float(line[MINUTES]))
     caption = (
         "Minutes from the start to the end of the work, by kind of result; lower is cheaper. results: how many. "
-        "Detectors that share a forward pass are computed together, and their time counts once; works that ran "
-        "side by side each count in full, so that the sum may exceed the time that passed."
+        "Detectors that share a forward pass are computed together, and their time counts once; works that ran side by "
+        "side each count in full, so that the sum may exceed the time that passed."
     )
     return [Table("times", "Computing time by kind of result", caption, lines)] if lines else []
 

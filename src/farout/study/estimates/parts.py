@@ -206,6 +206,7 @@ def shift_part(shift: Shift, shape: Shape) -> Part:
     def trial(device: torch.device, fitted: int) -> Trial:
         images = ArraySet(noise(batch_size(shape), shape).numpy(), name="noise")
         shifted = Shifted(images, shift, seed=0)
+        shifted.batch(range(2))  # compiles its kernels, once on a machine, which may take half a minute
         return Trial(lambda: shifted.batch(range(len(images))), len(images))
 
     return Part("shift", f"{shift.name} {shape}", PASS * pixels(shape), trial)
