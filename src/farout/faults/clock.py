@@ -21,7 +21,7 @@ from pathlib import Path
 _time, BACK = time.time, Path({file!r})
 time.time = lambda: _time() - (2 * 86400 if BACK.read_text() != "+0" else 0)
 """
-"""Site customization that sets `time.time` back where there is no libfaketime; `datetime` is kept, which C code uses."""
+"""Site customization that sets `time.time` back where there is no libfaketime; C code needs the real `datetime`."""
 
 
 def clock_set_back(bench: Bench, count: int, rng: random.Random, done: Callable[[int], None]) -> Verdict:
