@@ -25,8 +25,6 @@ from farout.protocols.compare import Compared, compare
 from farout.protocols.document import document
 from farout.registry import unknown
 from farout.report.content import Document
-from farout.report.html import write_report
-from farout.report.notebook import notebook
 from farout.report.tables import text
 from farout.study.engines.executor import engine_class, parse_options
 from farout.study.engines.run import Outcome
@@ -98,6 +96,8 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file with its tables beside it, and return the path of the file."""
+        from farout.report.html import write_report  # plotly and matplotlib take long to import, and a run needs neither
+
         return write_report(self.document, Path(path))
 
     def compare(self, other: Result | str | Path) -> Compared:
@@ -111,6 +111,8 @@ class Result:
         return text(self.document)
 
     def _repr_html_(self) -> str:
+        from farout.report.notebook import notebook
+
         return notebook(self.document)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat
 
 Bytes = NDArray[np.uint8]
 
@@ -27,6 +26,8 @@ def parse_cifar_records(data: bytes, label_bytes: int, what: str) -> tuple[Bytes
 
 def read_svhn(path: Path) -> tuple[Bytes, NDArray[np.int64]]:
     """Return images [N, 32, 32, 3] and digits of an SVHN .mat file, which stores the digit 0 as 10."""
+    from scipy.io import loadmat
+
     content = loadmat(path, variable_names=["X", "y"])
     if not {"X", "y"} <= content.keys():
         raise ValueError(f"{path}: expected the arrays X and y, got {', '.join(sorted(content))}")

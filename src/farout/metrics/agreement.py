@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import kendalltau, rankdata
 
 from farout.metrics.counts import FloatArray, as_fraction, as_scores
 from farout.metrics.intervals import Interval
@@ -40,6 +39,8 @@ def rank_agreement(
     a list itself has none, the values are NaN. Bounds are NaN where the bootstrap says nothing: with fewer than 8
     items, and for the same or the reverse order, which all resamples share; `p_value` is exact there without ties.
     """
+    from scipy.stats import kendalltau  # takes long to import, and a run needs none of it
+
     x, y = as_scores(a, "first"), as_scores(b, "second")
     if x.size != y.size or x.size < FEWEST:
         raise ValueError(f"got {x.size} and {y.size} values, expected as many of both, at least {FEWEST}")
@@ -56,6 +57,8 @@ def rank_agreement(
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Return tau-b and rho; NaN if all values of a list are equal."""
+    from scipy.stats import rankdata
+
     signs = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
     ranks = [part - part.mean() for part in (rankdata(x), rankdata(y))]
     return _cosine(*signs), _cosine(*ranks)
@@ -130,6 +133,8 @@ def representatives(values: ArrayLike, most: int = 3) -> list[Representatives]:
 
     All sets of a size are tried if there are at most `MOST_SETS`; else the best smaller set is extended.
     """
+    from scipy.stats import rankdata
+
     lists = np.asarray(values, np.float64)
     ranks, count = np.stack([rankdata(one) for one in lists]), len(lists)
     best: list[Representatives] = []

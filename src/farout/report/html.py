@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from farout.files import write_text
 from farout.report.charts import Palette
@@ -28,6 +27,8 @@ def render(document: Document, tables: str = "") -> str:
 
     tables: folder of the tables' CSV files, relative to the page; empty if they are not written.
     """
+    from plotly.offline import get_plotlyjs
+
     charts: list[dict[str, Any]] = []
     overview = document.overview
     palette = Palette(list(dict.fromkeys(subject.detector for subject in overview.subjects)))

@@ -8,7 +8,6 @@ from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
-from scipy.optimize import brentq
 from torch import Tensor
 
 from farout.core import Activations, PostHoc, Split
@@ -68,6 +67,8 @@ def optimal_temperature(activations: Activations, labels: Tensor) -> float:
     The cross-entropy is convex in 1 / T, so its slope changes sign once; its sign at a bound shows whether the minimum
     lies beyond.
     """
+    from scipy.optimize import brentq
+
     leads = torch.cat([_leads(part.logits) for part in activations.chunks()])
     if not len(leads):
         return 1.0

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.interpolate import griddata
 
 from farout.report.charts.palette import Palette
 from farout.report.charts.panels import INK, LONGEST, Chart, Panel, axis, labels, plain, rounded
@@ -123,6 +122,8 @@ def landscapes(figure: Landscapes, palette: Palette) -> Chart:
 
 
 def _surface(surface: Surface) -> list[dict[str, Any]]:
+    from scipy.interpolate import griddata
+
     known = np.isfinite(surface.values)
     if not known.any():
         return []

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from farout.shifts.kernels.gaussian import gaussian_values
 from farout.shifts.kernels.taps import NEGLIGIBLE
@@ -25,6 +24,8 @@ def disk(radius: float, sigma: float) -> Array:
     As in the original, the smoothing mirrors the square in which the disk is drawn at its outermost pixels. If the disk
     touches them (radius 8 and 10) the sum grows by about 1 %: such images become slightly brighter.
     """
+    from scipy import ndimage
+
     reach, width = (ROOM, 1) if radius <= ROOM else (int(radius), 2)
     far = np.arange(-reach, reach + 1) ** 2
     inside = (far[:, None] + far <= radius**2).astype(np.float64)

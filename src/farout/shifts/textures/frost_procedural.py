@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from farout import rng
 from farout.shifts.tables import nearest_size
@@ -104,6 +103,8 @@ def power_law(draws: np.random.Generator, side: int, slope: float) -> Array:
 
 def _normalize_crops(noise: Array, crop: int) -> tuple[Array, float]:
     """Return the noise scaled to mean variance 1 within crops of this side, and the deviation of their means."""
+    from scipy import ndimage
+
     means = ndimage.uniform_filter(noise, crop, mode="wrap")
     scale = 1 / np.sqrt(noise.var() - means.var())
     return noise * scale, float(means.std() * scale)
