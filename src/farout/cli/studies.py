@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,16 +107,17 @@ def run(
     Example: farout run studies/clean_cifar10.yaml --budget quick
     """
     load_plugins(plugin)
-    spec = _spec(study, budget).without(without or ())
     options = engine_options(
         partition=partition, time=time, gpus=gpus, task_minutes=task_minutes, sbatch=sbatch, address=address, cpus=cpus,
         memory=memory if engine == "ray" else None,
     )  # fmt: skip
     if dry_run:
-        _show_scripts(spec, out, workers, device, engine, options)
+        _show_scripts(_spec(study, budget).without(without or ()), out, workers, device, engine, options)
         return
     limit = None if engine == "ray" else memory
-    result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
+    with _workers_ahead(workers, device, plugin, engine, memory):
+        spec = _spec(study, budget).without(without or ())
+        result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
     typer.echo(f"for the report: farout report {out or result.path}")
 
 
@@ -130,12 +132,31 @@ def demo(
 
     Example: farout demo --open
     """
-    from farout.api.demo import study
+    with _workers_ahead(workers, device):
+        from farout.api.demo import study
 
-    result = _run(study(), out, workers, device, None, quiet)
+        result = _run(study(), out, workers, device, None, quiet)
     typer.echo(f"report: {result.report(out)}")
     if open_:
         typer.launch(str(out / "report.html"))
+
+
+def _workers_ahead(
+    workers: int | None,
+    device: str,
+    plugins: list[Path] | None = None,
+    engine: str = "local",
+    memory: str | None = None,
+) -> AbstractContextManager[None]:
+    """Start the worker processes of a run on this machine, so that they import while this process does.
+
+    With a budget of memory, their number is known only once this process has imported everything.
+    """
+    if engine != "local" or memory is not None:
+        return nullcontext()
+    from farout.study.engines.ahead import workers_ahead
+
+    return workers_ahead(worker_count(workers, engine, device), plugin_paths(plugins))
 
 
 def _run(

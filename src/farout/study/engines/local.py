@@ -18,12 +18,13 @@ from typing import Any
 
 from farout.devices import worker_device
 from farout.memory import PROCESS, fit_workers, size_text, worker_share
-from farout.processes import SPAWN, signals_deferred, start_worker
+from farout.processes import signals_deferred
 from farout.study.cells.cell import Work
-from farout.study.engines import activity, worker
+from farout.study.engines import activity
+from farout.study.engines.ahead import Started, take_worker
 from farout.study.engines.executor import ENGINES, Context, Executor, Task
 from farout.study.engines.time_limit import timeout_message
-from farout.study.engines.worker import Order
+from farout.study.engines.worker import Order, Setup
 from farout.study.store import StoreError
 
 SLOW_SECONDS = 10.0
@@ -57,7 +58,6 @@ class LocalExecutor(Executor):
         self._share = None if context.memory is None else worker_share(context.memory, workers)
         self.slots = AHEAD * workers
         self._listener, self._timeout, self._notes = context.listener, context.timeout, context.notes
-        self._over = SPAWN.RawValue("b", False)  # without a lock, which a killed worker might hold
         self._packed: tuple[Work | None, bytes] = None, b""
         self._failed_starts, self._started = 0, 0
         self._workers: list[_Worker] = []
@@ -77,8 +77,9 @@ class LocalExecutor(Executor):
         """Start the worker at this position, on a GPU of its own if there are several."""
         note = self._notes / f"worker-{os.getpid()}-{self._started}"
         self._started += 1
-        setup = str(self.context.store.root), str(worker_device(self.context.device, position))
-        return _Worker(setup, self.context.plugins, note, self._over, self._share)
+        device = worker_device(self.context.device, position)
+        setup = Setup(str(self.context.store.root), str(device), str(note), self._share)
+        return _Worker(take_worker(self.context.plugins), setup)
 
     def submit(self, task: Task) -> None:
         if self._packed[0] is not task.work:
@@ -186,11 +187,10 @@ class LocalExecutor(Executor):
                     one.cancel(order.number)
 
     def close(self, stopped: bool) -> None:
-        self._over.value = stopped
         self._waiting.clear()
         try:
             for one in self._workers:
-                one.request_exit()
+                one.request_exit(stopped)
             deadline, alive = time.monotonic() + PATIENCE, list(self._workers)
             while alive and time.monotonic() < deadline:
                 for one in alive:
@@ -208,17 +208,14 @@ class LocalExecutor(Executor):
 class _Worker:
     """One worker process and the orders sent to it."""
 
-    def __init__(
-        self, setup: tuple[str, str], plugins: tuple[str, ...], note: Path, over: Any, share: int | None
-    ) -> None:
-        self.note, self.orders, self.canceled, self.kill_reason = note, deque[Order](), set[int](), ""
+    def __init__(self, started: Started, setup: Setup) -> None:
+        self.process, self.connection, self._over = started.process, started.connection, started.over
+        self.note, self.orders, self.canceled, self.kill_reason = Path(setup.note), deque[Order](), set[int](), ""
         self.busy, self.served = False, False
         """True while its first order is running; True once any order has begun."""
         self.began_at = self.heard_at = time.monotonic()
-        self.connection, theirs = SPAWN.Pipe()
-        self.process = start_worker(worker.work, (theirs, *setup, str(note), over, share), plugins)
-        theirs.close()
-        self._outbox: SimpleQueue[Order | int | None] = SimpleQueue()
+        self._outbox: SimpleQueue[Setup | Order | int | None] = SimpleQueue()
+        self._outbox.put(setup)
         threading.Thread(target=_send, args=(self.connection, self._outbox), daemon=True).start()
 
     def give(self, order: Order) -> None:
@@ -251,8 +248,9 @@ class _Worker:
                 return message
         return None
 
-    def request_exit(self) -> None:
-        """Ask the process to end after its running order."""
+    def request_exit(self, stopped: bool) -> None:
+        """Ask the process to end after its running order; if the run was stopped, once its state is saved."""
+        self._over.value = stopped
         self.orders.clear()
         self._outbox.put(None)
 
@@ -295,7 +293,7 @@ def find_unpicklable(work: Work) -> str:
     return ""
 
 
-def _send(connection: Connection, outbox: SimpleQueue[Order | int | None]) -> None:
+def _send(connection: Connection, outbox: SimpleQueue[Setup | Order | int | None]) -> None:
     """Send orders from a separate thread, so that a hanging worker that does not read cannot block the parent."""
     with suppress(OSError, ValueError):
         while (order := outbox.get()) is not None:

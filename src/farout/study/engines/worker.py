@@ -8,8 +8,10 @@ import os
 import pickle
 import sys
 import threading
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from pkgutil import iter_modules
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from farout.devices import is_host
 from farout.interrupts import Stop
 from farout.memory import limit_memory
 from farout.progress import listening, silent
+from farout.study import cells
 from farout.study.cells.cell import Chunk
 from farout.study.cells.errors import format_traceback
 from farout.study.engines import activity
@@ -39,19 +42,36 @@ class Order(NamedTuple):
     """True if it may take any time, like a training."""
 
 
+class Setup(NamedTuple):
+    """First message to a worker: what it works for."""
+
+    root: str
+    """Folder of the store."""
+    device: str
+    note: str
+    """Path of its activity file."""
+    share: int | None
+    """Bytes of memory that the process may use; None = no limit."""
+
+
 class RunIsOver(Stop):
     """The run was stopped, so the result of this chunk is no longer needed."""
 
 
-def work(connection: Connection, root: str, device: str, note: str, over: Any, share: int | None) -> None:
-    """Perform orders until there are no more; then exit at once, even if a detector's threads are still running.
-
-    share: bytes of memory that the process may use; None = no limit.
-    """
-    if share is not None and is_host(torch.device(device)):  # a GPU's driver reserves far more than it uses
-        limit_memory(share)
-    worker = _Worker(connection, Store(root), torch.device(device), over)
-    with activity.recording(Path(note)), listening(silent):  # the parent shows progress
+def work(connection: Connection, over: Any) -> None:
+    """Wait for the setup, and perform orders until there are no more; then exit at once, even if a detector's threads
+    are still running."""
+    for module in iter_modules(cells.__path__):  # what works consist of: imported while the run is being planned
+        import_module(f"{cells.__name__}.{module.name}")
+    try:
+        setup: Setup = connection.recv()
+    except (EOFError, OSError):  # the run has ended before it began
+        os._exit(0)
+    device = torch.device(setup.device)
+    if setup.share is not None and is_host(device):  # a GPU's driver reserves far more than it uses
+        limit_memory(setup.share)
+    worker = _Worker(connection, Store(setup.root), device, over)
+    with activity.recording(Path(setup.note)), listening(silent):  # the parent shows progress
         worker.serve()
     sys.stdout.flush()
     sys.stderr.flush()
