@@ -115,7 +115,7 @@ def run(
         _show_scripts(_spec(study, budget).without(without or ()), out, workers, device, engine, options)
         return
     limit = None if engine == "ray" else memory
-    with _workers_ahead(workers, device, plugin, engine, memory):
+    with stoppable(), _workers_ahead(workers, device, plugin, engine, memory):
         spec = _spec(study, budget).without(without or ())
         result = _run(spec, out, workers, device, plugin, quiet, timeout, engine, options, limit)
     typer.echo(f"for the report: farout report {out or result.path}")
@@ -132,7 +132,7 @@ def demo(
 
     Example: farout demo --open
     """
-    with _workers_ahead(workers, device):
+    with stoppable(), _workers_ahead(workers, device):
         from farout.api.demo import study
 
         result = _run(study(), out, workers, device, None, quiet)
@@ -177,18 +177,17 @@ def _run(
     from farout.study.results import shortened
 
     folder = out or Path("runs") / spec.name
-    with stoppable():
-        try:
-            with shown(quiet) as listener:
-                result = farout.run(
-                    spec, folder, engine=engine, workers=worker_count(workers, engine, device), device=device,
-                    plugins=plugin_paths(plugins), timeout=timeout, options=options, memory=memory,
-                    progress=listener,
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            if engine == "slurm":
-                offer_cancel(Path(folder))
-            raise
+    try:
+        with shown(quiet) as listener:
+            result = farout.run(
+                spec, folder, engine=engine, workers=worker_count(workers, engine, device), device=device,
+                plugins=plugin_paths(plugins), timeout=timeout, options=options, memory=memory,
+                progress=listener,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if engine == "slurm":
+            offer_cancel(Path(folder))
+        raise
     typer.echo(repr(result))
     outcome = result.outcome
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
