@@ -60,7 +60,7 @@ def test_a_limit_is_the_first_images() -> None:
     assert whole.limit(None) is whole
     assert whole.limit(10) is whole
     assert len(whole.limit(0)) == 0
-    with pytest.raises(ValueError, match="limit must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="limit must be a whole number of at least 0 or None, got -1"):
         whole.limit(-1)
 
 
@@ -226,9 +226,9 @@ def test_the_identity_holds_every_parameter() -> None:
 
 def test_what_was_fitted_is_no_parameter() -> None:
     detector = KNN(k=1).fit(Activations(torch.zeros(2, 1), torch.ones(2, 2)), None)
-    assert detector.params == {"k": 1, "search": "torch"}
+    assert detector.params == {"k": 1, "search": "torch", "bank": None}
     assert detector == KNN(k=1)
-    assert repr(detector) == "KNN(k=1, search='torch')"
+    assert repr(detector) == "KNN(k=1, search='torch', bank=None)"
 
 
 def test_a_users_class_is_identified_by_its_source_too() -> None:

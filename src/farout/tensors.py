@@ -58,7 +58,7 @@ def as_images(images: Any, device: str | torch.device = "cpu") -> Tensor:
             got = f"{bad} NaN" if bad else f"values from {low:.4g} to {high:.4g}"
             hint = "; images are normalized by farout.Network(module, mean=…, std=…), not before" if low < -1e-3 else ""
             raise ValueError(f"expected images in [0, 1], got {got}{hint}")
-    return to_device(tensor, torch.device(device))
+    return to_device(tensor, torch.device(device) if isinstance(device, str) else device)
 
 
 def check_images(shape: tuple[int, ...], dtype: str, floating: bool) -> None:

@@ -97,10 +97,10 @@ def test_help_teaches_every_verb(command: Any, verb: str) -> None:
 def test_help_explains_every_option(command: Any) -> None:
     page = words(command("run", "--help").out)
     for option, meaning in {
-        "--out": "Folder for results.",
+        "--out": "Folder for results, or an address such as s3://BUCKET/RUN.",
         "--budget": "quick: minutes; standard: an hour or two; full: as in the papers.",
         "--workers": "Worker processes of one core each; 0 = none.",
-        "--device": "Device of the networks: cpu, cuda, cuda:1, …",
+        "--device": "Device of the networks: cpu, cuda (all GPUs), cuda:1, mps, …",
         "--plugin": "Python file to import first",
     }.items():
         assert option in page
@@ -166,10 +166,11 @@ def test_bad_usage(command: Any, arguments: tuple[str, ...], said: str) -> None:
 def test_list_names_a_family_with_a_line_about_each(command: Any, family: str, name: str, about: str) -> None:
     answer = command("list", family)
     assert (answer.code, answer.err) == (0, "")
-    (line,) = [line for line in answer.out.splitlines() if line.split()[0] == name]
+    lines = answer.out.partition("\n\n")[0].splitlines()  # a note on other values may follow
+    (line,) = [line for line in lines if line.split()[0] == name]
     assert words(line).startswith(f"{name} {about}".strip())
     registry = {"datasets": "data", "searches": "search"}.get(family, family)
-    listed = [line.split()[0] for line in answer.out.splitlines() if not line.startswith(" ")]
+    listed = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert listed == getattr(farout, registry).names()
 
 

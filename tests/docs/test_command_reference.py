@@ -30,7 +30,7 @@ def test_values_choices_and_defaults() -> None:
     assert "```console\nfarout run STUDY [OPTIONS]\n```" in run
     assert "| `STUDY` | The study, a YAML file. |" in run
     assert "| `--budget quick\\|standard\\|full` |" in run
-    assert "Worker processes of one core each; 0 = none. Default: `one per core`. |" in run
+    assert "Worker processes of one core each; 0 = none. Default: `one per core or GPU`. |" in run
     assert "| `--quiet` | Show no progress. |" in run
     assert "| `--out PATH` | Folder for the shifted images. Required. |" in SECTIONS["farout corrupt"]
     assert "```console\nfarout list FAMILY [NAME] [OPTIONS]\n```" in SECTIONS["farout list"]

@@ -123,7 +123,7 @@ def test_level_is_a_fraction():
 def test_other_arguments():
     with pytest.raises(ValueError, match='positive is \'ood\', expected "outlier" or "inlier"'):
         aupr(GOOD, GOOD, positive="ood")
-    with pytest.raises(ValueError, match="resamples is 0, expected at least 1"):
+    with pytest.raises(ValueError, match="resamples is 0, expected a whole number of at least 1"):
         bootstrap_interval(auroc, GOOD, GOOD, resamples=0)
     with pytest.raises(ValueError, match=r"auroc_setup is 75.44, .*; use 0.7544 instead of 75.44"):
         generalizability_score(75.44, 0.5)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from farout import networks
-from farout.data.arrays import read_npz
+from farout.data import read_npz
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 State = dict[str, Tensor]

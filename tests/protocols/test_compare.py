@@ -33,7 +33,7 @@ def written(
     for row in results.rows:
         scores = outliers if row.tags["outliers"] else inliers
         columns = {"index": np.arange(len(scores)), "score": scores}
-        results.store.remove_result(row.cell)
+        results.store.remove_results([row.cell])
         identity = {"images": f"{images} {row.tags['outliers']}"}
         results.store.write(row.cell, {"identity": identity}, {"scores.parquet": score_table(columns)})
     return results

@@ -40,7 +40,7 @@ def written(root: Path, scores: Mapping[str, Scores], images: Mapping[str, str] 
         identity = {"images": f"{(images or {}).get(row.tags['detector'], '')} {row.tags['outliers']}"}
         files = {"scores.parquet": score_table({"index": np.arange(len(part)), "score": part})}
         files["examples.safetensors"] = array_file(results.store.arrays(row.cell, "examples.safetensors"))
-        results.store.remove_result(row.cell)
+        results.store.remove_results([row.cell])
         results.store.write(row.cell, {"identity": identity}, files)
     return Results(root)
 

@@ -107,7 +107,7 @@ COMMANDS = set(
         r"\w+",
         "textbackslash textasciitilde textasciicircum textless textgreater textbar textasciigrave textperiodcentered "
         "textdagger textbf underline ldots to times geq leq toprule midrule bottomrule centering caption label begin "
-        "end resizebox ifdim width linewidth else fi",
+        "end resizebox ifdim width linewidth else fi addtocounter",
     )
 )
 """All commands that a table may hold."""

@@ -69,7 +69,7 @@ def test_the_weight_is_the_last_value_of_kappa_in_the_second_stage_alone() -> No
     np.testing.assert_allclose([kappa(position(step)) for step in (0, 20, 40, 99)], [0, 0.125, 0.25, 0.25])
     assert kappa(position(99)._replace(stage="ceda")) == 1
     assert detector.identity() != GOOD().identity()
-    with pytest.raises(ValueError, match="weight must be 0 or more"):
+    with pytest.raises(ValueError, match=r"weight must be a finite number of at least 0, got -1\.0"):
         GOOD(weight=-1.0)
 
 

@@ -302,7 +302,7 @@ def test_a_budget_cuts_what_is_asked_for_and_says_so(tmp_path: Path) -> None:
         ({"attacks": [{"name": "pgd", "steps": 0}]}, "steps"),
         ({"images": 0}, "images must be a positive integer"),
         ({"detectors": ["knn"]}, "unknown detector"),
-        ({"attacks": [{"name": "pgd", "label": 8}]}, "attacks: a label must be a string, got 8"),
+        ({"attacks": [{"name": "pgd", "label": 8}]}, "attacks: a label must be a string that is not empty, got 8"),
     ],
 )
 def test_wrong_settings(tmp_path: Path, settings: Any, message: str) -> None:

@@ -172,5 +172,5 @@ def test_images_that_a_variation_cannot_vary(weights):
 
 def test_without_images_there_is_nothing_to_vary():
     noise = farout.load("noise", limit=4)
-    with pytest.raises(ValueError, match="protocol evg: a search needs images to vary, and noise has none"):
+    with pytest.raises(ValueError, match="outliers: got a set without images, 'noise'; expected at least one image"):
         farout.stress(lambda images: images.mean((1, 2, 3)), noise, noise.subset([]), protocols="evg")

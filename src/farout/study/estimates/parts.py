@@ -112,7 +112,8 @@ def pass_part(of: Architecture, needs: frozenset[str]) -> Part:
 
     def trial(device: torch.device, fitted: int) -> Trial:
         network, images = load(of, device), noise(batch_size(of.shape), of.shape).to(device)
-        columns = columns_of(forward(network, images[:2], needs), needs)
+        both = {"logits", "features"}  # passes that differ in them only are one part
+        columns = columns_of(forward(network, images[:2], needs), needs | both)
         held = sum(rows.nbytes for rows in columns.values()) / 2
         return Trial(lambda: forward(network, images, needs), len(images), held)
 
