@@ -15,7 +15,10 @@ DRAWING = ["matplotlib", "plotly", "jinja2", "scipy.stats", "scipy.io", "scipy.n
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        ("import farout.study.engines.run, farout.study.study", [*DRAWING, "pandas", "farout.report", "farout.protocols"]),
+        (
+            "import farout.study.engines.run, farout.study.study",
+            [*DRAWING, "pandas", "farout.report", "farout.protocols"],
+        ),
         ("import farout.api.run, farout.api.plan", DRAWING),
     ],
 )
