@@ -75,6 +75,7 @@ def _cells(
     if frame.shape[1] > UPRIGHT and longest > UPRIGHT:  # slanted labels of many columns would be dropped
         layout["xaxis"]["tickangle"] = 90
         return Panel(title, [trace], layout, AROUND + LINE * len(frame) + 4 * min(longest, LONGEST))
+    layout["margin"] = {"r": 12 + 3 * min(longest, LONGEST)}  # room for the last label, which may be slanted
     return Panel(title, [trace], layout, AROUND + LINE * len(frame))
 
 

@@ -87,5 +87,5 @@ def line(x: list[float], y: list[float], dash: str = "dot") -> dict[str, Any]:
 def labels(names: Iterable[object], title: str = "") -> dict[str, Any]:
     """Return the settings of an axis with a label at 0, 1, and so on."""
     texts = [short(name) for name in names]
-    ticks = {"tickvals": list(range(len(texts))), "ticktext": texts, "ticks": ""}
+    ticks = {"tickvals": list(range(len(texts))), "ticktext": texts, "ticks": "", "ticklabeloverflow": "allow"}
     return {**axis(title), **ticks, "automargin": True, "zeroline": False}
