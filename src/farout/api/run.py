@@ -96,9 +96,7 @@ class Result:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file with its tables beside it, and return the path of the file."""
-        from farout.report.html import (
-            write_report,
-        )  # plotly and matplotlib take long to import, and a run needs neither
+        from farout.report.html import write_report  # plotly and matplotlib take long to import
 
         return write_report(self.document, Path(path))
 
