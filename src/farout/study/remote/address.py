@@ -133,9 +133,11 @@ class Remote:
         """Convert the errors of all file systems, which are of many types."""
         try:
             yield
-        except (FileNotFoundError, FileExistsError):
+        except FileExistsError:
             raise
         except Exception as error:
+            if what == "read" and isinstance(error, FileNotFoundError):
+                raise
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise RemoteError(f"cannot {what} {self.address} ({reason})") from error
 
