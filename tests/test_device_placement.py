@@ -227,12 +227,13 @@ def test_a_worker_that_replaces_another_has_its_gpu(tmp_path: Path, monkeypatch:
     class Process:
         connection = note = None
 
-        def __init__(self, setup: tuple[str, str], *others: object) -> None:
-            started.append(setup[1])
+        def __init__(self, process: object, setup: worker.Setup) -> None:
+            started.append(setup.device)
             self.orders: list[object] = []
             self.busy, self.served = False, True
 
     monkeypatch.setattr(local, "_Worker", Process)
+    monkeypatch.setattr(local, "take_worker", lambda plugins: None)
     context = Context(None, Store(tmp_path), torch.device("cuda"), tmp_path, workers=3)  # type: ignore[arg-type]
     executor = local.LocalExecutor(context)
     assert started == ["cuda:0", "cuda:1", "cuda:0"]
