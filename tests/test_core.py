@@ -257,3 +257,11 @@ def test_a_users_class_is_identified_by_its_source_too() -> None:
 def test_what_is_not_fitted_says_on_which_split_to() -> None:
     with pytest.raises(NotFitted, match="knn is not fitted: call fit on the inliers' train split first"):
         KNN().fitted("bank")
+
+
+def test_scores_do_not_keep_the_table_that_they_are_a_column_of() -> None:
+    table = torch.arange(12, dtype=torch.float64).view(4, 3)
+    scores = as_scores(table[:, 1], 4, "column")
+    assert scores.base is None
+    table.zero_()
+    assert scores.tolist() == [1, 4, 7, 10]

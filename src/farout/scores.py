@@ -34,7 +34,7 @@ def as_scores(scores: Any, expected: int, name: str, by: Any = None) -> NDArray[
         )
     if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
         raise TypeError(f"{name}{_location(by)} returned {array.dtype} scores, expected real numbers")
-    return np.asarray(array, dtype=np.float64)
+    return np.array(array, dtype=np.float64)  # a view would keep all that the detector computed it from
 
 
 def _location(by: Any) -> str:

