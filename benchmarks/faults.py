@@ -34,7 +34,7 @@ COUNTS = {
     "kills": 102, "full disks": 20, "changed bytes": 204, "files cut off": 24, "stopped worker": 1, "two runs": 2,
     "clock set back": 2, "read-only store": 2,
 }  # fmt: skip
-"""How often each fault is caused."""
+"""Number of times that each fault is caused."""
 
 
 def main() -> int:

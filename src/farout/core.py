@@ -187,7 +187,7 @@ class Activations:
 
 Split = Literal["train", "val"]
 Summary = dict[str, Tensor]
-"""What a reduction keeps of all rows: tensors by name."""
+"""Summary of all rows that a reduction keeps: tensors by name."""
 
 
 class Reduction(ABC):

@@ -19,9 +19,9 @@ from helpers.generated_sets import MEMBERS, NEAR, SHIFTED
 pytestmark = pytest.mark.slow
 
 DIRECTION = re.compile(r"better|[Nn]either direction|Neither is good|cheaper|the less|the more|is nearer|should be")
-"""What says which direction is good, or that none is."""
+"""Words that say which direction is good, or that none is."""
 NUMBERS = re.compile(r"images|inliers|outliers|chains|detectors|results")
-"""What says how many were measured, or where their numbers stand."""
+"""Words that say how many were measured, or where their numbers stand."""
 FACTS = {"fitted", "sessions", "results"}
 """Tables that hold facts about the run, which are neither good nor bad."""
 

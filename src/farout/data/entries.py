@@ -43,7 +43,7 @@ class Entries(ABC):
 
     @property
     def key(self) -> Json:
-        """What tells these images from others in the same files."""
+        """Identity of these images among others in the same files."""
         return []
 
 

@@ -25,7 +25,7 @@ FORMATS = (
     "an .npz or .npy file, a folder of images, shards (.tar in WebDataset's layout, .parquet with a column of images; "
     "a folder of them or a pattern such as photos-{0000..0009}.tar), a .parquet table of configurations"
 )
-"""What `load` reads besides names."""
+"""Formats that `load` reads besides names."""
 
 
 def open_path(name: str, split: str, options: dict[str, Any]) -> ImageSet:

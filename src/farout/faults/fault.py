@@ -13,7 +13,7 @@ from farout.faults.bench import Bench
 
 @dataclass
 class Verdict:
-    """What a kind of fault did: how often, to what, and what was wrong afterwards."""
+    """Verdict on a kind of fault: its number, the places that it hit, and the problems afterwards."""
 
     fault: str
     """Name of the fault, in words."""
@@ -22,9 +22,9 @@ class Verdict:
     hit: Counter[str] = field(default_factory=Counter)
     """Times by what it hit: the phase of the run, or the kind of file."""
     problems: list[str] = field(default_factory=list)
-    """What was lost, wrong, or not named; empty if the run took the fault as promised."""
+    """Results lost or wrong, and damage not named; empty if the run took the fault as promised."""
     means: str = ""
-    """How it was caused, where there are several ways."""
+    """Method of causing it, where there are several."""
 
     def caused(self, what: str) -> None:
         """Count one fault by what it hit."""

@@ -1,4 +1,4 @@
-"""What a run is doing at this moment, read from the files that it writes."""
+"""Phase of a run at this moment, read from the files that it writes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MOST_FORMS = 256
 
 @dataclass(frozen=True)
 class Mode:
-    """How a network's forward passes are computed. Results of another mode have another identity.
+    """Precision and compilation of a network's forward passes. Results of another mode have another identity.
 
     precision: with bf16 and fp16, convolutions and matrix products run under torch.autocast. Block statistics, the last
     linear layer and all detectors are computed in float32 or float64 in any mode. With fp16, a pass that records

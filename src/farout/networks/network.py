@@ -40,7 +40,7 @@ class Network(nn.Module):
     name: str
     """Name of the architecture in tables and records: the one it was created by, else the class of its module."""
     mode: Mode = PLAIN
-    """How its forward passes are computed; `running` changes it."""
+    """Precision and compilation of its forward passes; `running` changes it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What detectors with a reduction are fitted on: some rows of a split and a summary of all, gathered part by part."""
+"""Input to the fit of detectors with a reduction: some rows of a split and a summary of all, gathered part by part."""
 
 from __future__ import annotations
 

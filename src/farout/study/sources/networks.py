@@ -46,7 +46,7 @@ class NetworkSource(ABC):
     label: str
     portable: bool = True
     mode: Mode = PLAIN
-    """How its forward passes are computed."""
+    """Precision and compilation of its forward passes."""
 
     @property
     def compiled(self) -> bool:

@@ -107,7 +107,7 @@ class NetworkSpec(NamedSpec):
 
     @property
     def mode(self) -> Mode:
-        """How forward passes are computed."""
+        """Precision and compilation of forward passes."""
         return Mode(self.precision, self.compile)
 
     @property
