@@ -28,6 +28,8 @@ _HOMES: dict[str, str] = {
     "engine": "study.engines.run", "adapter": "adapters",
 }  # fmt: skip
 """Modules whose import fills the registry of a kind with everything that farout provides."""
+Named = str | Mapping[str, Any]
+"""Name of a component, or a mapping with settings: {name: affine, interpolation: bilinear}."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 REGISTRIES: dict[str, Registry[Any]] = {}
@@ -54,6 +56,14 @@ def unknown(kind: str, name: object, known: Iterable[str], aliases: Mapping[str,
     nearest = [alias] if alias in known else [lower[match] for match in matches]
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return UnknownName(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+
+
+def split_settings(what: str, item: Named) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings of a component; `what` says in errors where they were given."""
+    settings = {"name": item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
+    if not isinstance(settings.get("name"), str):
+        raise ValueError(f"{what}: expected a name, or a mapping with a name and settings, got {item!r}")
+    return settings.pop("name"), settings
 
 
 class Registry(Generic[T]):

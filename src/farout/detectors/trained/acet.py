@@ -30,9 +30,10 @@ class AdversarialConfidence(LowConfidence):
     """
 
     def __init__(
-        self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp, epsilon: float, after: float, steps: int
-    ) -> None:
-        super().__init__(network, sets, batch=batch, kappa=kappa)
+        self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp, weight: float = 1.0, epsilon: float,
+        after: float, steps: int,
+    ) -> None:  # fmt: skip
+        super().__init__(network, sets, batch=batch, kappa=kappa, weight=weight)
         self.epsilon, self.after, self.steps = epsilon, after, steps
 
     @property
@@ -88,9 +89,9 @@ class ACET(CEDA):
         recipe = super().recipe()
         return recipe.changed(epochs=200) if self.preset == "full" else recipe
 
-    def task(self, sets: TrainingSets) -> LowConfidence:
+    def exposed(self, sets: TrainingSets) -> LowConfidence:
         default = EPSILON_NOISE if sets.outliers is None else EPSILON_OUTLIERS
         return AdversarialConfidence(
-            self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], steps=self.steps,
-            epsilon=default if self.epsilon is None else self.epsilon, after=self.after[self.preset],
+            self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], weight=self.weight,
+            steps=self.steps, epsilon=default if self.epsilon is None else self.epsilon, after=self.after[self.preset],
         )  # fmt: skip

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from farout.detectors.catalog import register
-from farout.detectors.trained.classifier import ClassifierDetector, renamed
+from farout.detectors.trained.classifier import renamed
 from farout.detectors.trained.detector import Inputs, Outliers, Preset, TrainingSets
+from farout.detectors.trained.fine_tuned import AnyNetworkDetector
 from farout.detectors.trained.noise import noise_like
 from farout.detectors.trained.plain_network import plain_network
 from farout.identity import Json
@@ -51,8 +52,9 @@ class LowConfidence(ExposedClassifier):
 
     stages: tuple[Stage, ...] = (Stage(),)
 
-    def __init__(self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp) -> None:
-        super().__init__(network, sets.val, sets.outliers, batch=batch)
+    def __init__(self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp, weight: float = 1.0) -> None:
+        """kappa: rise of κ, as fractions of the training. weight: final κ."""
+        super().__init__(network, sets.val, sets.outliers, batch=batch, weight=weight)
         self.noise, self.kappa = sets.outliers is None, kappa
 
     @property
@@ -61,7 +63,7 @@ class LowConfidence(ExposedClassifier):
 
     @property
     def scalars(self) -> Mapping[str, Callable[[Position], float]]:  # type: ignore[override]
-        return {"kappa": lambda at: ramp(progress(at), *self.kappa)}
+        return {"kappa": lambda at: ramp(progress(at), *self.kappa, 0.0, self.weight)}
 
     def select_outliers(self, batch: Batch, context: Context) -> Tensor:
         if self.noise:
@@ -77,7 +79,7 @@ class LowConfidence(ExposedClassifier):
 
 @register
 @dataclass(kw_only=True, eq=False)
-class CEDA(ClassifierDetector):
+class CEDA(AnyNetworkDetector):
     """CEDA: maximum softmax probability of a classifier that learned to be undecided on outliers, or on noise.
 
     With auxiliary outliers it is the version of GOOD's authors, which EvG tests. Without, the outliers and their loss
@@ -87,7 +89,10 @@ class CEDA(ClassifierDetector):
     name = "ceda"
     outliers: ClassVar[Outliers] = "optional"
     kappa: ClassVar[Mapping[Preset, Ramp]] = {"small": (0.0, 0.4), "full": (60 / 420, 360 / 420)}
-    """Rise of the weight of the loss on outliers from 0 to 1."""
+    """Rise of κ, the weight of the loss on outliers, as fractions of the training."""
+    added: ClassVar[frozenset[str]] = AnyNetworkDetector.added | {"weight"}
+    weight: float = 1.0
+    """Final κ; 0 trains a plain classifier."""
 
     def recipe(self) -> Recipe:
         if self.preset == "small":
@@ -97,11 +102,16 @@ class CEDA(ClassifierDetector):
             schedule="milestones", milestones=(30, 100), factor=0.2, augment=AUGMENTATION,
         )  # fmt: skip
 
-    def build(self, inputs: Inputs) -> dict[str, nn.Module]:
-        return {"network": plain_network(self.preset, inputs)}
+    def build_own(self, inputs: Inputs) -> Network:
+        return plain_network(self.preset, inputs)
 
     def task(self, sets: TrainingSets) -> LowConfidence:
-        return LowConfidence(self.network, sets, batch=self.batch, kappa=self.kappa[self.preset])
+        self.load_start()
+        return self.exposed(sets)
+
+    def exposed(self, sets: TrainingSets) -> LowConfidence:
+        """Return the task that trains `network`."""
+        return LowConfidence(self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], weight=self.weight)
 
     def import_state(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return our tensors from those of a network XL of GOOD's authors: CEDA, ACET or GOOD."""

@@ -17,6 +17,7 @@ from farout.detectors.catalog import register
 from farout.detectors.math.interval_bounds import Box, log_confidence_bound, logit_gaps, propagate
 from farout.detectors.trained.ceda import CEDA, LowConfidence, Ramp, progress
 from farout.detectors.trained.detector import Outliers, Preset, TrainingSets
+from farout.detectors.trained.fine_tuned import AnyNetworkDetector
 from farout.detectors.trained.plain_network import PlainNetwork
 from farout.identity import Json
 from farout.networks.network import Network
@@ -30,26 +31,24 @@ class GuaranteedClassifier(LowConfidence):
 
     def __init__(
         self, network: Network, sets: TrainingSets, *, batch: int, kappa: Ramp, changes: Mapping[str, Any],
-        quantile: float, epsilon: float, weight: float, ramps: tuple[Ramp, Ramp],
+        quantile: float, epsilon: float, bound_weight: float, ramps: tuple[Ramp, Ramp],
     ) -> None:  # fmt: skip
-        """changes: settings of GOOD's stage. weight: final κ in it. ramps: rise of κ and of ε in it."""
+        """changes: settings of GOOD's stage. bound_weight: final κ in it. ramps: rise of κ and of ε in it."""
         super().__init__(network, sets, batch=batch, kappa=kappa)
-        self.quantile, self.epsilon, self.weight, self.ramps = quantile, epsilon, weight, ramps
+        self.quantile, self.epsilon, self.bound_weight, self.ramps = quantile, epsilon, bound_weight, ramps
         self.stages = (Stage(CEDA_STAGE), Stage(GOOD_STAGE, changes))
 
     @property
     def identity(self) -> Json:
-        settings = [self.quantile, self.epsilon, self.weight, [list(one) for one in self.ramps]]
+        settings = [self.quantile, self.epsilon, self.bound_weight, [list(one) for one in self.ramps]]
         return {"ceda": super().identity, "good": settings, "version": 1}
 
     @property
     def scalars(self) -> Mapping[str, Callable[[Position], float]]:  # type: ignore[override]
-        rise, radius = self.ramps
+        first, (rise, radius) = super().scalars["kappa"], self.ramps
         return {
             "kappa": lambda at: (
-                ramp(progress(at), *rise, 0.0, self.weight)
-                if at.stage == GOOD_STAGE
-                else ramp(progress(at), *self.kappa)
+                ramp(progress(at), *rise, 0.0, self.bound_weight) if at.stage == GOOD_STAGE else first(at)
             ),
             "epsilon": lambda at: ramp(progress(at), *radius, 0.0, self.epsilon),
         }
@@ -97,6 +96,7 @@ class GOOD(CEDA):
 
     name = "good"
     outliers: ClassVar[Outliers] = "required"
+    added: ClassVar[frozenset[str]] = AnyNetworkDetector.added
     ramps: ClassVar[Mapping[Preset, tuple[Ramp, Ramp]]] = {
         "small": ((0.0, 0.4), (0.0, 0.4)),
         "full": ((-2 / 900, 298 / 900), (4 / 900, 204 / 900)),
@@ -107,10 +107,12 @@ class GOOD(CEDA):
     epsilon: float = 0.01
     """Radius of the box around an outlier."""
     weight: float = 1.0
-    """Final κ, the weight of the loss on bounds: less keeps more of the accuracy and proves less."""
+    """Final κ of the loss on bounds, in the second stage: less keeps more of the accuracy and proves less."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.architecture is not None:
+            raise ValueError("good: bounds are computed for its own network alone: leave out architecture")
         if not 0 <= self.quantile <= 1:
             raise ValueError(f"good: quantile must be from 0 to 1 (GOOD80 is 0.8), got {self.quantile}")
         if not self.weight >= 0:
@@ -120,10 +122,10 @@ class GOOD(CEDA):
         recipe = super().recipe()
         return recipe if self.preset == "full" else recipe.changed(epochs=6)
 
-    def task(self, sets: TrainingSets) -> LowConfidence:
+    def exposed(self, sets: TrainingSets) -> LowConfidence:
         return GuaranteedClassifier(
             self.network, sets, batch=self.batch, kappa=self.kappa[self.preset], quantile=self.quantile,
-            epsilon=self.epsilon, weight=self.weight, ramps=self.ramps[self.preset], changes=self._second(),
+            epsilon=self.epsilon, bound_weight=self.weight, ramps=self.ramps[self.preset], changes=self._second(),
         )  # fmt: skip
 
     def _second(self) -> Mapping[str, Any]:

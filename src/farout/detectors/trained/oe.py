@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from farout.detectors.catalog import register
-from farout.detectors.trained.classifier import ClassifierDetector, normalized, renamed
+from farout.detectors.trained.classifier import normalized, renamed
 from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainingSets
+from farout.detectors.trained.fine_tuned import AnyNetworkDetector
 from farout.networks.allconv import AllConv
+from farout.networks.network import Network
 from farout.training import Recipe, Stage, Task
 from farout.training.exposure import ExposedClassifier
 
@@ -24,10 +26,11 @@ class Exposure(ExposedClassifier):
 
 @register
 @dataclass(kw_only=True, eq=False)
-class OE(ClassifierDetector):
+class OE(AnyNetworkDetector):
     """Outlier exposure: maximum softmax probability of a classifier that learned to be undecided on outliers.
 
-    The loss is CE + weight · cross entropy to the uniform distribution on outliers (section 4, multiclass).
+    The loss is CE + weight · cross entropy to the uniform distribution on outliers (section 4, multiclass). With
+    `start` it is the paper's fine-tuning: 10 epochs at a learning rate of 0.001 in its authors' code.
     """
 
     name = "oe"
@@ -47,11 +50,11 @@ class OE(ClassifierDetector):
             return Recipe(epochs=100, final_lr=1e-6)
         return Recipe(epochs=8, batch=64, lr=0.05, final_lr=1e-6)
 
-    def build(self, inputs: Inputs) -> dict[str, nn.Module]:
-        module = AllConv(inputs.classes, inputs.side, inputs.channels, self.width)
-        return {"network": normalized(module, inputs.channels)}
+    def build_own(self, inputs: Inputs) -> Network:
+        return normalized(AllConv(inputs.classes, inputs.side, inputs.channels, self.width), inputs.channels)
 
     def task(self, sets: TrainingSets) -> Task:
+        self.load_start()
         batch = self.ratio * self.batch
         return Exposure(self.network, sets.val, sets.outliers, batch=batch, weight=self.weight)
 

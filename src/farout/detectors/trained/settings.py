@@ -95,7 +95,8 @@ class Settings(Component):
 
     def identity(self) -> dict[str, Any]:
         """Return the settings and the whole recipe."""
-        settings = {name: value for name, value in self.stored_params.items() if name != "training"}
+        left_out = {"training", *self._unchanged}
+        settings = {name: value for name, value in self.stored_params.items() if name not in left_out}
         recipe = self.changed_recipe().identity()
         return {"name": self.name, "version": self.version, "params": settings, "recipe": recipe, **own_identity(self)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -17,12 +16,10 @@ from farout.detectors.panel.sweeps import compute_activations
 from farout.detectors.posthoc.mds import MDS
 from farout.detectors.posthoc.msp import MSP
 from farout.detectors.posthoc.rmds import RMDS
-from farout.detectors.trained.classifier import NetworkDetector
 from farout.detectors.trained.detector import BY_PRESET, Inputs, Preset, TrainingSets
-from farout.identity import bytes_of, digest_arrays
+from farout.detectors.trained.fine_tuned import FineTunedDetector
 from farout.networks.network import Network
 from farout.networks.transformer import VisionTransformer
-from farout.networks.weights import load_weights, read_tensors
 from farout.training import Recipe, Task
 from farout.training.classifier import Classifier
 
@@ -32,7 +29,7 @@ SCORES: Mapping[str, type[PostHoc]] = {"mds": MDS, "rmds": RMDS, "msp": MSP}
 
 @register
 @dataclass(kw_only=True, eq=False)
-class ViT(NetworkDetector):
+class ViT(FineTunedDetector):
     """Mahalanobis distance of the class token, or confidence, of a vision transformer fine-tuned on the inliers.
 
     The score is that of `mds`, `rmds` or `msp` on the transformer; the features are the class token after the last
@@ -42,16 +39,12 @@ class ViT(NetworkDetector):
     """
 
     name = "vit"
-    files = ("weights", "start")
     presets: ClassVar[Mapping[Preset, Mapping[str, Any]]] = {
         "small": {"side": 32, "patch": 4, "width": 64, "depth": 4},
         "full": {"side": 224, "patch": 16, "width": 768, "depth": 12},
     }
     scoring: Scoring = "mds"
     """Score: Mahalanobis distance ("mds"), relative to that of all classes ("rmds"), or 1 − max p ("msp")."""
-    start: str | Path | None = None
-    """File of weights that training starts from, such as timm's vit_base_patch16_224.augreg_in21k; preset full needs
-    it. Only `fit` reads it."""
     side: int = BY_PRESET
     """Side to which images are resized."""
     patch: int = BY_PRESET
@@ -70,25 +63,13 @@ class ViT(NetworkDetector):
             return Recipe.of(preset="raised_bar_vit", batch=512, clip=1.0)
         return Recipe(epochs=10, batch=64, optimizer="adamw", lr=1e-3, weight_decay=0.05, warmup_epochs=1)
 
-    def identity(self) -> dict[str, Any]:
-        """Return the settings, the recipe and the content of the start weights; once fitted, the state instead."""
-        identity = super().identity()
-        if self.start is not None and self.inputs is None:
-            tensors = read_tensors(Path(self.start))
-            identity["start"] = digest_arrays((name, bytes_of(tensor)) for name, tensor in sorted(tensors.items()))
-        return identity
-
     def check_fit(self, train: ImageSet, auxiliary_outliers: ImageSet | None = None) -> None:
         super().check_fit(train, auxiliary_outliers)
-        if self.weights is not None:
-            return
-        if self.preset == "full" and self.start is None:
+        if self.weights is None and self.preset == "full" and self.start is None:
             raise ValueError(
                 "vit with preset full is fine-tuned from pretrained weights and got none: give start=FILE, such as "
                 "timm's vit_base_patch16_224.augreg_in21k (model.safetensors); preset small trains from new weights"
             )
-        if self.start is not None and not Path(self.start).is_file():
-            raise FileNotFoundError(f"vit: no weights to start from at {self.start}; expected a .safetensors file")
 
     def build(self, inputs: Inputs) -> dict[str, nn.Module]:
         module = VisionTransformer(
@@ -97,8 +78,7 @@ class ViT(NetworkDetector):
         return {"network": Network(module, mean=[0.5] * 3, std=[0.5] * 3, head="head")}
 
     def task(self, sets: TrainingSets) -> Task:
-        if self.start is not None:
-            load_weights(self.network, self.start, fine_tune=True)
+        self.load_start()
         return Classifier(self.network, sets.val)
 
     @property

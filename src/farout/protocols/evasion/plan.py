@@ -20,9 +20,10 @@ from farout.protocols.base import PROTOCOLS, Protocol
 from farout.protocols.evasion.entries import EFFORT, Effort, TrialPlan
 from farout.protocols.evasion.tables import summarize
 from farout.protocols.shared.budgets import IMAGES, check_counts, check_flags, cut, least
-from farout.protocols.shared.named import Named, create_components
+from farout.protocols.shared.named import create_components
 from farout.protocols.shared.networks import classifiers
 from farout.protocols.shared.selection import check_labels, check_selected, select
+from farout.registry import Named
 from farout.report.content import Summary
 from farout.study.cells.attack import AttackCell
 from farout.study.cells.cell import Entry

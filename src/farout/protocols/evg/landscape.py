@@ -9,8 +9,9 @@ import numpy as np
 from farout.protocols.evg.figures import standardized
 from farout.protocols.evg.results import Reading
 from farout.protocols.shared.columns import SubjectKey
-from farout.protocols.shared.named import Named, create_components
+from farout.protocols.shared.named import create_components
 from farout.protocols.shared.pairs import Array
+from farout.registry import Named
 from farout.report.content import Landscapes, Surface
 from farout.study.cells.search import FOUND
 from farout.study.results import Results, Row

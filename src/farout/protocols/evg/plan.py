@@ -25,8 +25,9 @@ from farout.protocols.evg.landscape import plane
 from farout.protocols.evg.latents import latent_cuts
 from farout.protocols.evg.tables import summarize
 from farout.protocols.shared.budgets import check_counts, check_flags, cut
-from farout.protocols.shared.named import Named, create_components
+from farout.protocols.shared.named import create_components
 from farout.protocols.shared.selection import check_labels, check_selected
+from farout.registry import Named
 from farout.report.content import Summary
 from farout.search import SEARCHES
 from farout.study.cells.cell import Entry

@@ -35,8 +35,8 @@ from farout.protocols.raised_bar.settings import (
     resolve_settings,
 )
 from farout.protocols.raised_bar.tables import summarize
-from farout.protocols.shared.named import Named
 from farout.protocols.shared.selection import check_labels, check_selected
+from farout.registry import Named
 from farout.report.content import Summary
 from farout.study.cells.cell import Entry
 from farout.study.generated import generated_cuts

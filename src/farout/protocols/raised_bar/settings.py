@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, ValidationError
 
 from farout.core import Shift
-from farout.protocols.shared.named import Named, split_settings
+from farout.registry import Named, split_settings
 from farout.shifts.catalog import shift
 from farout.shifts.selection import PUBLISHED
 from farout.study.spec import AnyNetwork, BarSpec, Data, DataSpec, NearSpec, ShiftedSpec, format_problems

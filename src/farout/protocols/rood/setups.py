@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from farout.core import Shift
-from farout.protocols.shared.named import Named, split_settings
-from farout.registry import unknown
+from farout.registry import Named, split_settings, unknown
 from farout.shifts.catalog import catalog, shift
 from farout.shifts.corruption import SEVERITIES, Corruption
 from farout.shifts.selection import PUBLISHED

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
-from farout.registry import Registry
+from farout.registry import Named, Registry, split_settings
 
 T = TypeVar("T")
-Named = str | Mapping[str, Any]
-"""Name of a component, or a mapping with settings: {name: affine, interpolation: bilinear, label: smooth}."""
-
-
-def split_settings(what: str, item: Named) -> tuple[str, dict[str, Any]]:
-    """Return the name and the settings of a component; `what` names its key of the study file in errors."""
-    settings = {"name": item} if isinstance(item, str) else dict(item) if isinstance(item, Mapping) else {}
-    if not isinstance(settings.get("name"), str):
-        raise ValueError(f"{what}: expected a name, or a mapping with a name and settings, got {item!r}")
-    return settings.pop("name"), settings
 
 
 def create_components(what: str, registry: Registry[T], items: Sequence[Named]) -> dict[str, T]:
