@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import farout
+from farout.api.models import DetectorModel
+from farout.api.train import plan
 from farout.detectors import AE
 from helpers.command_line import farout as command
 from helpers.command_line import refused
@@ -107,3 +110,16 @@ def test_an_authors_checkpoint_is_imported_with_a_summary(tmp_path: Path) -> Non
     assert torch.equal(farout.detectors.load(out).score(images), detector.score(images))
     for name, message in (("knn", "knn is fitted, not trained: import the network"), ("a", "unknown model to import")):
         assert message in refused("import", name, tmp_path / "theirs.pt", "--out", tmp_path / "b.safetensors")
+
+
+def test_a_file_with_train_and_val_images_alone_can_be_trained_on(tmp_path: Path) -> None:
+    toy = farout.load("toy", "train").limit(24)
+    images, labels = (toy.batch(range(24)).permute(0, 2, 3, 1) * 255).byte().numpy(), toy.labels
+    arrays = {"train_images": images[:16], "train_labels": labels[:16]}
+    held_out = {"val_images": images[16:], "val_labels": labels[16:]}
+    np.savez(tmp_path / "both.npz", **arrays, **held_out)
+    np.savez(tmp_path / "train.npz", **arrays)
+    for name, counts in (("both", [16, 8]), ("train", [12, 4])):  # without val, one image per class is held out
+        model = plan("ae", str(tmp_path / f"{name}.npz"), tmp_path / "ae.safetensors", settings={})
+        assert isinstance(model, DetectorModel)
+        assert [len(model.train), len(model.val)] == counts

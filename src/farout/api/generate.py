@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from farout.core import ImageSet
 from farout.data import load
 from farout.data.arrays import ATTRIBUTE_ARRAYS, as_bytes
+from farout.data.paths import splits_of
 from farout.data.writing.array_files import write_npz
 from farout.data.writing.facts import read_facts
 from farout.files import check_path, has_file, write_json
@@ -92,7 +93,7 @@ class Wanted(NamedTuple):
         if budget not in BUDGETS:
             raise unknown("budget", budget, BUDGETS)
         forget_loaded()
-        inliers = inlier_splits(TypeAdapter[InliersSpec](InlierSplits).validate_python(data), budget)
+        inliers = inlier_splits(splits_to_train_on(data), budget)
         try:
             spec = TypeAdapter[Any](AnyImages).validate_python({"name": name, **settings})
         except ValidationError as error:
@@ -107,6 +108,14 @@ class Wanted(NamedTuple):
 def _tested(inliers: Inliers) -> ImageSource:
     """Return labeled images that networks were not trained on: test images, or validation images."""
     return inliers.test if inliers.test.about.labeled or inliers.val is None else inliers.val
+
+
+def splits_to_train_on(data: Any) -> InliersSpec:
+    """Return the splits of a data set; training needs no test images, and val or train stands in for a missing test."""
+    if isinstance(data, str) and "train" in (splits := splits_of(data)) and "test" not in splits:
+        data = {split: {"name": data, "split": split} for split in ("train", "val") if split in splits}
+        data["test"] = data.get("val", data["train"])
+    return TypeAdapter[InliersSpec](InlierSplits).validate_python(data)
 
 
 def inlier_splits(spec: InliersSpec, budget: Budget) -> Inliers:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from farout.api.generate import inlier_splits
+from farout.api.generate import inlier_splits, splits_to_train_on
 from farout.api.models import Model, model_of
 from farout.core import ImageSet
 from farout.data.joined import Joined
@@ -18,7 +18,7 @@ from farout.devices import as_device
 from farout.files import check_path
 from farout.progress import Event, Listener, shown
 from farout.study.sources.images import NamedImages
-from farout.study.spec import Data, DataSpec, InlierSplits, InliersSpec, format_problems
+from farout.study.spec import Data, DataSpec, format_problems
 from farout.training import resumable
 
 SUFFIX = ".safetensors"
@@ -85,7 +85,7 @@ def check_out(path: Path) -> None:
 def _inliers(data: Source, val: Source | None) -> tuple[ImageSet, ImageSet]:
     """Return training and validation images."""
     try:
-        spec = TypeAdapter[InliersSpec](InlierSplits).validate_python(_plain(data))
+        spec = splits_to_train_on(_plain(data))
     except ValidationError as error:
         raise ValueError(f"the data {data} cannot be read:\n{format_problems(error)}") from None
     if val is not None:
