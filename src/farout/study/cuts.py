@@ -43,7 +43,7 @@ def cut_to_budget(spec: StudySpec) -> tuple[StudySpec, list[str]]:
     if shared.epochs and epochs > shared.epochs:
         cuts.append(f"{epochs - shared.epochs} of {epochs} epochs of training")
     if shared.epochs and any(recipe.steps for recipe in recipes):
-        cuts.append(f"steps of training after {shared.epochs} epochs")
+        cuts.append(f"steps of a network's training beyond {shared.epochs} epochs, if there are any")
     networks = [network for index, network in enumerate(spec.networks) if index not in left_out]
     detectors = [_with_preset(item, spec.budget) for item in spec.detectors]
     small = [new.name for new, item in zip(detectors, spec.detectors, strict=True) if new != item]
