@@ -27,6 +27,8 @@ def test_a_detector_is_trained_to_a_file(tmp_path: Path) -> None:
     train, val = (farout.load("toy", split, limit=32) for split in ("train", "val"))
     expected = AE(width=2, latent=2, training={"epochs": 2, "batch": 16}).fit(train, val=val, seed=4)
     assert farout.detectors.load(out).digest == expected.digest  # type: ignore[attr-defined]
+    course = ", ".join(f"{figure:.4g}" for figure in expected.history[0].figures)
+    assert ended.out.splitlines()[0].endswith(f"(last epochs: {course})")
     assert [path.name for path in tmp_path.iterdir()] == [out.name], "no checkpoint is left"
     assert "is there already, and nothing is done" in refused("train", "ae", *DATA, "--out", out)
 

@@ -21,6 +21,8 @@ from farout.training.presets import PRESETS
 
 EPOCHS = 100
 """Epochs of a network's training, if neither a preset nor a setting says how many."""
+SHOWN = 5
+"""Number of validation figures in the line on a finished training."""
 CREATED = ("mean", "std", "pretrained")
 """Settings of a network that are not those of its architecture."""
 
@@ -189,8 +191,9 @@ def _stage(history: StageHistory) -> str:
     name = f"{history.stage}: " if history.stage else ""
     if history.figures and history.keep != "last":
         best = history.best_epoch
-        return (
-            f"{name}{history.epochs} epochs, best {history.figure} {history.figures[best]:.4g} after epoch {best + 1}"
-        )
+        kept = f"best {history.figure} {history.figures[best]:.4g} after epoch {best + 1}"
+        last = [f"{figure:.4g}" for figure in history.figures[-SHOWN:]]
+        course = f" (last epochs: {', '.join(last)})" if len(last) > 1 else ""
+        return f"{name}{history.epochs} epochs, {kept}{course}"
     known = {player: losses[-1] for player, losses in history.losses.items() if losses[-1] is not None}
     return f"{name}{history.epochs} epochs, last loss " + ", ".join(f"{loss:.4g}" for loss in known.values())
