@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from farout.detectors.catalog import create_any
 from farout.protocols import PROTOCOLS
 from farout.study.spec import StudySpec
 
@@ -38,3 +39,12 @@ def test_an_example_is_a_study_or_a_part_of_one(block: str, tmp_path: Path) -> N
 
 def test_there_are_examples() -> None:
     assert len(BLOCKS) >= 15
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_study_behind_measured_figures_is_valid(path: Path) -> None:
+    spec = StudySpec.read(path)
+    for item in spec.detectors:
+        params = {key: value for key, value in item.params.items() if key not in ("weights", "start")}
+        detector = create_any(item.name, **params)
+        assert item.params.keys() <= {*detector.params, "start"}
