@@ -133,7 +133,8 @@ def _map(used: Sequence[str], found: Agreements, count: int) -> HeatMap:
     caption = (
         "Kendall's τ between the rankings of the detectors (by AUROC) in two tests: 1 the same order (blue), 0 no "
         "relation (white), −1 the reverse order (red). Neither is good or bad by itself: where τ is high, both tests "
-        f"say nearly the same of the detectors; where it is low, each says something of its own. {count} detectors; point at a cell for its "
+        "say nearly the same of the detectors; where it is low, each says something of its own. "
+        f"{count} detectors; point at a cell for its "
         "95 % interval (bootstrap over detectors)."
     )
     frame, about = pd.DataFrame(found.tau, names, list(used)), pd.DataFrame(intervals, names, list(used))

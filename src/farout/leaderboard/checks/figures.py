@@ -69,8 +69,8 @@ def figure_errors(submission: Submission, content: Document, bounds: dict[str, l
 def report_errors(found: str, expected: str) -> Iterator[str]:
     """Yield where two pages differ: in words, scripts or styles, in printed figures, or in values of their charts."""
     yield from _text_errors("report.html", _printed(found), _printed(expected))
-    charts = (" ".join(CHARTS.findall(page)) for page in (found, expected))
-    yield from _text_errors("report.html, values of charts", *charts, DRAWN)
+    mine, theirs = (" ".join(CHARTS.findall(page)) for page in (found, expected))
+    yield from _text_errors("report.html, values of charts", mine, theirs, DRAWN)
 
 
 def _read(path: Path) -> str:
