@@ -35,25 +35,27 @@ NAMES = [name for name, bounds in BOUNDS.items() for _ in bounds]
 LOWEST, HIGHEST = np.array([pair for bounds in BOUNDS.values() for pair in bounds]).T
 
 
-def table(scenes: Scenes, row: str = "scene", names: Sequence[str] = NAMES, first: int = 0) -> Tensor:
+def table(scenes: Scenes, row: str = "scene", names: Sequence[str] = NAMES) -> Tensor:
     """Return the scenes as float64 [B, RADII + MOST_POINTS], columns by the indices above; differentiable.
 
-    An error names the scene by `row` and its index, counted from `first`, and the number by its name in `names`.
+    An error names the scene by `row` and its index in the batch, and the number by its name in `names`.
     """
     fields = [value if value.ndim == 2 else value[:, None] for value in (getattr(scenes, name) for name in BOUNDS)]
     columns = torch.cat([field.double() for field in fields], 1)
     if columns.shape[1] != len(NAMES):
         raise ValueError(f"scenes have {columns.shape[1]} numbers each, expected {len(NAMES)}; see Scenes for shapes")
-    _check(columns, row, names, first)
+    _check(columns, row, names)
     return columns
 
 
-def _check(columns: Tensor, row: str, names: Sequence[str], first: int) -> None:
+def _check(columns: Tensor, row: str, names: Sequence[str]) -> None:
     values = columns.detach().cpu().numpy()
     allowed = (values >= LOWEST) & (values <= HIGHEST)  # false for NaN
     if not allowed.all():
         place, column = np.argwhere(~allowed)[0]
-        raise ValueError(
-            f"{row} {first + place}: {names[column]} is {values[place, column]:g}; "
-            f"it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}"
-        )
+        raise outside(f"{row} {place}", names[column], values[place, column], column)
+
+
+def outside(row: str, name: str, value: float, column: int) -> ValueError:
+    """Return the error for a number that lies outside of the bounds of its column."""
+    return ValueError(f"{row}: {name} is {value:g}; it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from farout import shifts
 from farout.data.lazy import Lazy
-from farout.data.scenes.columns import table
+from farout.data.scenes.columns import HIGHEST, LOWEST, outside
 from farout.data.scenes.packed import Packed, UnknownWord, pack, pack_words
 from farout.data.scenes.scene import KINDS, MOST_POINTS, Scenes
 from farout.data.scenes.worlds import WORLDS, World
@@ -34,10 +34,10 @@ INTEGERS = ("points", "severity", "noise")
 RADII = tuple(f"radius_{point}" for point in range(MOST_POINTS))
 WORDS = ("class", "corruption")
 SCENE = ("class", *NUMBERS[:-1], "points", "smoothness", *RADII)
-"""Columns that describe the scene, in the order of `columns.table`."""
+"""Columns that describe the scene, in the order of `columns.NAMES`."""
 
 ROWS = 1 << 14
-"""Rows that are checked and hashed at a time."""
+"""Rows that are hashed at a time."""
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -56,8 +56,7 @@ class Configurations:
         }
         self._check_lengths()
         self._check_severity()
-        for part in chunks(len(self), ROWS):
-            table(self.scenes_at(part), "row", SCENE, part.start)
+        self._check_bounds()
 
     def __len__(self) -> int:
         return len(self._packed["class"])
@@ -158,6 +157,16 @@ class Configurations:
         lengths = {len(column) for column in self._packed.values()}
         if len(lengths) > 1 or not min(lengths):
             raise ValueError(f"columns must have one length of at least 1, got {sorted(lengths)}")
+
+    def _check_bounds(self) -> None:
+        """Raise for a number that cannot be rendered; of packed columns, only the different values are checked."""
+        for number, name in enumerate(SCENE[1:], 1):  # words were validated
+            column = self._packed[name]
+            values = column.stored if column.known is None else column.known
+            if not ((values >= LOWEST[number]) & (values <= HIGHEST[number])).all():  # false for NaN
+                rows = column[:]
+                row = int(np.argmin((rows >= LOWEST[number]) & (rows <= HIGHEST[number])))
+                raise outside(f"row {row}", name, rows[row], number)
 
     def _check_severity(self) -> None:
         severity, corrupted = self.column("severity"), self._packed["corruption"].stored != 0
