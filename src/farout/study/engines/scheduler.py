@@ -57,8 +57,9 @@ class _Active:
         self.missing.discard(name)
         self.unsaved[name] = results
         self.size += sum(array.nbytes for array in results.values())
-        if not self.missing or self.size > FLUSH_BYTES or time.monotonic() - self.saved_at > FLUSH_SECONDS:
-            self.flush(durable=bool(self.missing))  # the last part is collected at once
+        late, large = time.monotonic() - self.saved_at > FLUSH_SECONDS, self.size > FLUSH_BYTES
+        if late or large or not self.missing:
+            self.flush(durable=late or large)  # else it holds seconds of work, and is collected at once
 
     def flush(self, *, durable: bool = True) -> None:
         """Write finished chunks to disk."""
