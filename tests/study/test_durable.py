@@ -16,6 +16,7 @@ import torch
 from farout.data.memo import remembered
 from farout.progress import Event, silent
 from farout.study.cells.cell import Arrays, Cell, Chunk, Job, Progress, Record, Work
+from farout.study.engines import scheduler as scheduling
 from farout.study.engines.executor import Context
 from farout.study.engines.inline import InlineExecutor
 from farout.study.engines.journal import Journal
@@ -123,9 +124,11 @@ class StoredJob(Job):
             yield cell.id, Record({}, FILES)
 
 
+@pytest.mark.parametrize(("seconds", "of_parts"), [(3600.0, 0), (-1.0, 3)])
 def test_the_names_of_all_records_of_a_work_are_durable_when_it_is_told_to_be_finished(
-    store: Store, disk: Disk
+    store: Store, disk: Disk, monkeypatch: pytest.MonkeyPatch, seconds: float, of_parts: int
 ) -> None:
+    monkeypatch.setattr(scheduling, "FLUSH_SECONDS", seconds)
     cells = [Stored(number) for number in range(5)]
     work, at_end = cells[0].work(cells), []
     scheduler = Scheduler([work], store, torch.device("cpu"), silent, set())
@@ -140,7 +143,7 @@ def test_the_names_of_all_records_of_a_work_are_durable_when_it_is_told_to_be_fi
     scheduler.run(executor, executor)
     assert all(store.has(cell.id) for cell in cells)
     assert at_end[-1] == (store.root / "cells").stat().st_ino
-    assert len(at_end) == 4 * 5 + 1, "four of each record, one for the names of all; none for the only part of the work"
+    assert len(at_end) == of_parts + 4 * 5 + 1, "parts that hold longer work; four of each record; the names of all"
 
 
 def test_parts_of_work_that_goes_on_are_durable_and_states_always_are(store: Store, disk: Disk) -> None:
