@@ -71,7 +71,9 @@ def test_a_published_classifier_of_other_classes_is_imported_with_their_number(t
         if key.rpartition(".")[0] == layer
     }
     torch.save(theirs, tmp_path / "oe.pt")
-    with pytest.raises(ValueError, match=r"linear.bias \[7\] \(expected \[10\]\).*and 10 classes: change them by --set"):
+    with pytest.raises(
+        ValueError, match=r"linear.bias \[7\] \(expected \[10\]\).*and 10 classes: change them by --set"
+    ):
         import_weights("oe", tmp_path / "oe.pt", width=4)
     imported = import_weights("oe", tmp_path / "oe.pt", width=4, classes=7)
     assert imported.detector.inputs == Inputs(3, 32, 7)

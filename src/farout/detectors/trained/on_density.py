@@ -45,7 +45,9 @@ class OnDensity(TrainedDetector):
         known = DENSITIES[self.density].__dataclass_fields__
         for name in self.density_params:
             if name not in known or not known[name].init:
-                raise unknown(f"parameter of {self.density}:", name, known.keys() - Settings.__dataclass_fields__.keys())
+                raise unknown(
+                    f"parameter of {self.density}:", name, known.keys() - Settings.__dataclass_fields__.keys()
+                )
         super().__post_init__()
 
     @property
