@@ -101,9 +101,9 @@ def test_the_hue_turns_by_at_most_a_tenth_and_in_csi_by_255_hundredths_of_degree
 
 def test_the_settings_of_the_views_are_those_of_the_authors():
     hue = 25.5 / 360
-    assert VIEWS == Views(area=(0.2, 1.0), flip=True, hue=0.1, hsv=False)
-    assert TRAIN_VIEWS == Views(area=(0.08, 1.0), flip=False, hue=hue, hsv=True)
-    assert TEST_VIEWS == Views(area=(0.54, 0.54), flip=False, hue=hue, hsv=True)
+    assert Views(area=(0.2, 1.0), flip=True, hue=0.1, hsv=False) == VIEWS
+    assert Views(area=(0.08, 1.0), flip=False, hue=hue, hsv=True) == TRAIN_VIEWS
+    assert Views(area=(0.54, 0.54), flip=False, hue=hue, hsv=True) == TEST_VIEWS
 
 
 def test_every_change_of_a_view_has_its_probability():
