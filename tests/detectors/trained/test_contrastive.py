@@ -84,7 +84,8 @@ def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
     assert (width / height).min() == pytest.approx(0.75, abs=0.01)
     assert (width / height).max() == pytest.approx(4 / 3, abs=0.01)
     assert crops(torch.full((1, 4), 0.5), (0.36, 0.36)).tolist()[0] == pytest.approx([0.5, 0.5, 0.6, 0.6])
-    assert crops(torch.tensor([[1.0, 1.0, 1.0, 1.0]]), (0.2, 1.0))[0, 2:].tolist() == pytest.approx([1, 0.75**0.5])
+    for ratio, sides in ((1.0, [1, 0.75**0.5]), (0.0, [0.75**0.5, 1])):
+        assert crops(torch.tensor([[1.0, ratio, 1.0, 1.0]]), (0.2, 1.0))[0, 2:].tolist() == pytest.approx(sides)
 
 
 @pytest.mark.parametrize(("views", "most"), [(VIEWS, 36.0), (TRAIN_VIEWS, 25.5), (TEST_VIEWS, 25.5)])
