@@ -23,6 +23,7 @@ from farout.detectors.trained.ceda import max_log_probability
 from farout.detectors.trained.good import GOOD
 from farout.detectors.trained.inner_attack import Loss, maximize
 from farout.metrics import auroc, auroc_interval
+from farout.progress import listening, silent
 from farout.tensors import chunks
 
 ASCENTS, STEPS, CORNERS, TARGETS = 5, 200, 50, 3
@@ -41,13 +42,13 @@ def main(arguments: Sequence[str] = ()) -> None:
     certified = detector.certified_confidence(images, epsilon)
     strongest, clean = confidence(detector, images), confidence(detector, images)
     print(f"radius {epsilon}, {len(images)} images of {outliers.name}, {len(inliers):,} of {inliers.name}")
-    exceeded = 0
-    for title, found in attacked(detector, images, epsilon):
-        low, high = ball(images, epsilon)
-        reached = confidence(detector, found.clamp(low, high))
-        strongest, above = torch.maximum(strongest, reached), int((reached > certified + 1e-6).sum())
-        exceeded += above
-        print(f"{title:<44} median confidence {reached.median():.3f}, bound exceeded {above} times")
+    exceeded, (low, high) = 0, ball(images, epsilon)
+    with listening(silent):
+        for title, found in attacked(detector, images, epsilon):
+            reached = confidence(detector, found.clamp(low, high))
+            strongest, above = torch.maximum(strongest, reached), int((reached > certified + 1e-6).sum())
+            exceeded += above
+            print(f"{title:<52} median confidence {reached.median():.3f}, bound exceeded {above} times")
     report(detector, inliers, {"clean": clean, "attacked": strongest, "certified": certified}, exceeded)
 
 
@@ -70,16 +71,18 @@ def attacked(detector: GOOD, images: Tensor, epsilon: float) -> Iterator[tuple[s
     for number in range(CORNERS):
         yield f"random corner {number + 1}", torch.where(torch.rand(images.shape, generator=draws) < 0.5, low, high)
     order = network(images, needs=()).logits.argsort(1, descending=True)
-    for name, attack in ATTACKS.items():
-        params = {"epsilon": epsilon} if "epsilon" in attack.create().params else {}
-        if attack.create().against == "detector":
-            yield name, farout.attack(name, network, images, detector=detector, seed=0, **params).images
-        elif attack.create().against == "classifier":
+    for name in ATTACKS.names():
+        attack = ATTACKS.create(name)
+        params = {"epsilon": epsilon} if "epsilon" in attack.params else {}
+        if attack.against != "classifier":
+            found = farout.attack(name, network, images, order[:, 0], detector=detector, seed=0, **params)
+            yield name, found.images
+        else:
             for rank in range(TARGETS):  # away from a class, toward confidence in another
                 found = farout.attack(name, network, images, order[:, rank], seed=0, **params).images
                 yield f"{name} away from class {rank + 1} of the likeliest", found
-    search = farout.variations.create("pixel", epsilon=epsilon)
-    yield "search in the ball", farout.worst_case(detector, search, images, steps=STEPS).images
+    pixel = farout.variations.create("pixel", radius=epsilon)
+    yield "search in the ball", farout.worst_case(detector, pixel, images, method="zeroth_order", steps=STEPS).images
 
 
 def report(detector: GOOD, inliers: ImageSet, confidences: dict[str, Tensor], exceeded: int) -> None:
