@@ -73,12 +73,17 @@ class Watch(threading.Thread):
         self.root, self.over = root, threading.Event()
         self.resident = self.anonymous = self.disk = 0
         """Largest sums, in bytes."""
+        self.each: list[int] = []
+        """Resident bytes of every process when the sum was largest, this process first."""
 
     def run(self) -> None:
         """Sample until it is over."""
         while not self.over.wait(SECONDS):
-            resident, anonymous = np.sum([memory(pid) for pid in family(os.getpid())], axis=0)
-            self.resident, self.anonymous = max(self.resident, resident), max(self.anonymous, anonymous)
+            each = [memory(pid) for pid in family(os.getpid())]
+            resident, anonymous = np.sum(each, axis=0)
+            if resident > self.resident:
+                self.resident, self.each = resident, [one for one, _ in each]
+            self.anonymous = max(self.anonymous, anonymous)
             self.disk = max(self.disk, size(self.root / "partial"))
 
 
@@ -160,7 +165,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         f"{given.images:,} images fitted and {given.images:,} scored by {len(DETECTORS)} detectors on {NETWORK}, "
         f"{given.workers} workers, {time.perf_counter() - began:.0f} s\n"
         f"largest memory of all processes: {watch.resident / 2**30:.2f} GiB, without mapped files and libraries "
-        f"{watch.anonymous / 2**30:.2f} GiB\n"
+        f"{watch.anonymous / 2**30:.2f} GiB; of each process then: "
+        f"{', '.join(f'{one / 2**30:.2f}' for one in watch.each)} GiB\n"
         f"unfinished work on disk: at most {watch.disk / 2**20:.0f} MiB; results: {kept / 2**20:.0f} MiB\n"
         f"images per second of processor time: {passed / seconds:.0f}; rendered and passed only: {1 / alone:.0f}"
     )

@@ -19,6 +19,9 @@ LEAST_NUMBERS = {
 }  # fmt: skip
 """Smallest values of settings of models that are real numbers, by name."""
 
+FLAGS = ("fixed", "mean_twice", "published_range", "supervised")
+"""Settings of models that are true or false."""
+
 
 def check_choice(what: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless the value is one of `choices`."""
@@ -39,7 +42,7 @@ def check_count(what: str, value: object, least: int = 1) -> None:
 
 
 def check_sizes(model: str, params: Mapping[str, Any]) -> None:
-    """Raise for a setting of a model that is below its smallest value, or no number."""
+    """Raise for a setting of a model that is below its smallest value, no number, or neither true nor false."""
     for name, value in params.items():
         if value is None:
             continue
@@ -47,6 +50,8 @@ def check_sizes(model: str, params: Mapping[str, Any]) -> None:
             check_count(f"{model}: {name}", value, LEAST_COUNTS[name])
         if name in LEAST_NUMBERS:
             check_number(f"{model}: {name}", value, LEAST_NUMBERS[name])
+        if name in FLAGS and not isinstance(value, bool):
+            raise ValueError(f"{model}: {name} must be true or false, got {value!r}")
 
 
 def check_number(what: str, value: object, least: float) -> None:

@@ -74,7 +74,10 @@ def test_an_interrupted_training_keeps_a_checkpoint_and_continues(
     [
         (("aee",), "unknown model to train: 'aee'. Did you mean 'ae'?"),
         (("knn",), "knn is fitted, not trained"),
-        (("ae", "--set", "epoch=3"), "unknown setting of a training: 'epoch'. Did you mean 'epochs'?"),
+        (("ae", "--set", "epoch=3"), "unknown setting of ae or of its training: 'epoch'. Did you mean 'epochs'?"),
+        (("ae", "--set", "witdh=3"), "unknown setting of ae or of its training: 'witdh'. Did you mean 'width'?"),
+        (("ae", "--set", "epochs=1.5"), "expected a whole number for epochs, got epochs=1.5"),
+        (("sngp", "--set", "depth=20"), "sngp: depth must be 6n + 4"),
         (("ae", "--preset", "medium"), "preset must be one of small, full, got 'medium'"),
         (("ae", "--outliers", "noise"), "ae does not learn from outliers: leave them out"),
         (("lenet", "--preset", "small"), "unknown preset of a training: 'small'"),

@@ -239,8 +239,9 @@ def test_a_stored_table_is_checked_as_it_is_read(tmp_path: Path) -> None:
 
 def test_rows_of_a_table_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found = table(total=50)
-    monkeypatch.setattr(configurations, "table", None)
-    monkeypatch.setattr(configurations, "_column", None)
+    monkeypatch.setattr(configurations, "outside", None)
+    monkeypatch.setattr(Configurations, "_check_bounds", None)
+    monkeypatch.setattr(configurations, "_as_type", None)
     part = found[[7, 3]]
     assert part.columns["size"].tolist() == found.columns["size"][[7, 3]].tolist()
     assert part.scenes.hue.tolist() == found.scenes.hue[[7, 3]].tolist()

@@ -267,7 +267,89 @@ def test_the_scores_of_another_network(mine: Path, everywhere: bool) -> None:
     assert matching(check(mine).errors, "tables/clean", "the scores give")
 
 
+# Rows, budgets, scripts
+
+
+def test_rows_reordered_with_their_index(mine: Path) -> None:
+    cell = cell_of(mine, "clean", "msp")
+    change_columns(mine, cell, lambda columns: {name: values[::-1] for name, values in columns.items()})
+    reseal(mine)
+    assert matching(check(mine).errors, cell, "'index'", "first for image")
+
+
+def test_rows_of_all_results_reordered_with_their_index(mine: Path) -> None:
+    for path in (mine / "cells").glob("*/scores.parquet"):
+        change_columns(mine, path.parent.name, lambda columns: {name: one[::-1] for name, one in columns.items()})
+    reseal(mine)
+    assert matching(check(mine).errors, cell_of(mine, "clean", "msp"), "pictures are of other images")
+
+
+def test_a_row_given_twice(mine: Path) -> None:
+    cell = cell_of(mine, "clean", "msp", "toy:ood_cls")
+    change_columns(mine, cell, lambda columns: {k: np.append(v, v[-1:]) for k, v in columns.items()})
+    reseal(mine)
+    assert matching(check(mine).errors, cell, "the length of 'index'")
+
+
+def test_a_row_that_replaces_another(mine: Path) -> None:
+    cell = cell_of(mine, "clean", "msp", "toy:ood_cls")
+
+    def change(columns):
+        for values in columns.values():
+            values[3] = values[4]
+        return columns
+
+    change_columns(mine, cell, change)
+    reseal(mine)
+    assert matching(check(mine).errors, cell, "'index', first for image 4: 4 and 3")
+
+
+def test_another_budget(mine: Path) -> None:
+    def change(plan):
+        plan["budget"] = plan["spec"]["budget"] = "full"
+
+    change_plan(mine, change)
+    reseal(mine)
+    assert matching(check(mine).errors, "budget")
+
+
+@pytest.mark.parametrize("added", ["<script>alert(1)</script>", "<style>td { display: none }</style>"])
+def test_a_script_in_the_report(mine: Path, added: str) -> None:
+    path = mine / "report.html"
+    path.write_text(path.read_text().replace("</body>", f"{added}</body>"))
+    assert matching(check(reseal(mine)).errors, "report.html", "its text is not the one", added[:7])
+
+
+def test_another_policy_of_the_report(mine: Path) -> None:
+    path = mine / "report.html"
+    path.write_text(path.read_text().replace("default-src 'none'", "default-src *", 1))
+    assert matching(check(reseal(mine)).errors, "report.html", "its text is not the one", "default-src *")
+
+
+def test_a_value_of_a_chart(mine: Path) -> None:
+    path = mine / "report.html"
+    page = path.read_text()
+    start = page.index("0.", page.index('id="charts"'))
+    path.write_text(f"{page[:start]}0.7777{page[start + 2 :]}")
+    assert matching(check(reseal(mine)).errors, "report.html, values of charts", "it says 0.7777")
+
+
 # A stranger's folder
+
+
+def test_names_cannot_hide_an_error(mine: Path) -> None:
+    def change(plan):
+        for row in plan["rows"]:
+            if row["tags"]["detector"] == "knn":
+                row["tags"]["detector"] = "\x1b[2K\x1b[1A\nno damage or inconsistency found."
+
+    change_plan(mine, change)
+    reseal(mine)
+    checked = check(mine)
+    lines = str(checked).splitlines()
+    assert not checked.passed
+    assert "no damage or inconsistency found." not in lines
+    assert all(line.isprintable() for line in lines)
 
 
 def test_links_are_refused(mine: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_counts_give_what_the_resampled_scores_give(name, scores):
     x, y, bins = bootstrap._binned(*scores)
     draws = bootstrap._Separate(*(side.size for side in scores))
     inliers, outliers = draws.counts(x, y, bins, 25, *np.random.default_rng(3).spawn(2))
-    drawn = Counts(*map(bootstrap._cumulative, (inliers, outliers)))
+    drawn = Counts(inliers, outliers)
     assert (inliers.sum(1) == scores[0].size).all()
     assert (outliers.sum(1) == scores[1].size).all()
     called = [metric(np.repeat(distinct, x), np.repeat(distinct, y)) for x, y in zip(inliers, outliers, strict=True)]

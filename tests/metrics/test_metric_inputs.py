@@ -87,11 +87,11 @@ def test_scores_are_left_as_they_were():
     assert outliers.tolist() == [5.0, 4.0]
 
 
-def test_the_table_counts_the_scores_below_each_distinct_score():
+def test_the_table_counts_each_distinct_score():
     counts = tabulate([2, 1, 2], [3, 2])
     assert (counts.n, counts.m) == (3, 2)
-    assert [side.tolist() for side in counts] == [[[0, 1, 3, 3]], [[0, 0, 1, 2]]]
-    assert [side.tolist() for side in counts.descending()] == [[[0, 0, 2, 3]], [[0, 1, 2, 2]]]
+    assert [side.tolist() for side in counts] == [[[1, 2, 0]], [[0, 1, 1]]]
+    assert [side.tolist() for side in counts.descending()] == [[[0, 2, 1]], [[1, 1, 0]]]
 
 
 @pytest.mark.parametrize("function", [fpr_at_95_id_recall, fpr_at_95_ood_recall])

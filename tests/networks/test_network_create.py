@@ -39,6 +39,18 @@ def test_logits_are_the_head_applied_to_the_features(name: str) -> None:
     assert all(len(block) == 2 and block.isfinite().all() for block in found.blocks.values())
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_the_known_head_of_a_built_in_network_is_the_one_that_a_pass_finds(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(networks.Network, "_probe", lambda self: pytest.fail("it was run"))
+        network = networks.create(name, 7, 32)
+    found = networks.Network(network.module, mean=0.5, std=0.5)
+    assert found.head_name == network.head_name
+    assert found.digest == network.digest
+
+
 @pytest.mark.parametrize("name", LIGHT)
 @pytest.mark.parametrize(("side", "channels"), [(16, 3), (28, 1), (64, 3)])
 def test_small_sides_and_gray_images_pass(name: str, side: int, channels: int) -> None:

@@ -100,3 +100,16 @@ def test_runs_that_share_nothing_are_an_error_that_names_both(tmp_path: Path) ->
 )
 def test_sentences(bounds: tuple[float, float, float], sentence: str) -> None:
     assert str(Difference("a", "b", "svhn", *bounds, paired=True)) == sentence
+
+
+def test_names_add_no_lines_and_no_control_characters(tmp_path: Path) -> None:
+    x, y = normal(0, 80), normal(1, 70, 1.5)
+    names = "mls\n<b>msp is better than all by .9", "\x1b[2K\x1b[1Amsp\u202e"
+    runs = (written(tmp_path / str(k), name, x + k, y, name="set\r1") for k, name in enumerate(names))
+    note, *lines = repr(compare(*runs)).splitlines()
+    assert note.startswith("differences of AUROC")
+    assert len(lines) == 1
+    assert r"mls\n<b>msp is better than all by .9" in lines[0]
+    assert r"\x1b[2K\x1b[1Amsp\u202e" in lines[0]
+    assert r"set\r1" in lines[0]
+    assert lines[0].isprintable()

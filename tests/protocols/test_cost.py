@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ import torch
 
 import farout
 from farout.protocols import plan
+from farout.protocols.cost.tables import SECONDS as COLUMN
+from farout.protocols.cost.tables import summarize
 from farout.study.cells import cost
 from farout.study.spec import StudySpec
 from farout.study.study import from_spec
 
-SECONDS = [9.0, 0.5, 0.25, 0.75, 0.5, 0.5]
+SECONDS = [0.1, 0.5, 0.25, 0.75, 0.5, 0.5]
 """Of the calls of the detector; the first is not counted."""
 
 
@@ -57,3 +60,44 @@ def test_another_device_is_another_measurement(monkeypatch: pytest.MonkeyPatch) 
     here = [entry.cell.id for entry in plan(from_spec(spec))]
     monkeypatch.setattr(cost, "device_name", lambda device: "another")
     assert here != [entry.cell.id for entry in plan(from_spec(spec))]
+
+
+def test_the_shared_pass_and_the_detector_are_timed_apart_and_the_fastest_sum_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: clock[0])
+    passes, own = iter([0.1, 1.0, 2.0, 0.5, 3.0, 4.0]), iter([0.1, 0.5, 0.2, 2.0, 3.0, 4.0])
+
+    def takes(seconds: float) -> None:
+        clock[0] += seconds
+
+    def score(images: torch.Tensor) -> list[Any]:
+        takes(next(passes))
+        return [lambda: takes(next(own))]
+
+    images = SimpleNamespace(about=SimpleNamespace(total=4), open=lambda store: farout.load("toy", limit=4))
+    cell = SimpleNamespace(subject=SimpleNamespace(open=lambda *_: score), images=images)
+    job = cost.CostJob(cell, None, torch.device("cpu"))  # type: ignore[arg-type]
+    chunk = cost.Chunk("test", 0, 24)
+    job.collect(chunk, job.run(chunk, lambda count: None))
+    facts = job.record().facts
+    assert (facts["per_10000"], facts["per_10000_without_pass"]) == pytest.approx((1.5 * 2500, 0.5 * 2500))
+
+
+def test_the_table_is_sorted_by_seconds_and_the_bars_show_both() -> None:
+    known = {
+        name: {"per_10000": seconds, "per_10000_without_pass": own, "device": "a machine"}
+        for name, seconds, own in (("slow", 9.0, 1.0), ("fast", 2.0, 0.5), ("free", 3.0, 0.0))
+    }
+    rows = [SimpleNamespace(cell=name, tags={"network": "", "detector": name}) for name in known]
+    results = SimpleNamespace(done=lambda protocol: rows, store=SimpleNamespace(facts=known.__getitem__))
+    summary = summarize(results, "cost")  # type: ignore[arg-type]
+    assert [line[COLUMN] for line in summary.tables[0].lines] == [2.0, 3.0, 9.0]
+    assert "on one thread of a machine" in summary.tables[0].caption
+    (panel,) = summary.figures[0].panels.values()
+    found = {(row["bar"], row["group"]): row["value"] for row in panel.to_dict("records")}
+    alone, own = "detector alone", "without the shared forward pass"
+    assert found == {
+        ("fast", alone): 2.0, ("free", alone): 3.0, ("slow", alone): 9.0, ("fast", own): 0.5, ("slow", own): 1.0,
+    }  # fmt: skip

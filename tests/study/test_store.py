@@ -200,7 +200,7 @@ def test_a_damaged_record_is_as_good_as_none(store, damage):
 
 @pytest.mark.parametrize("write", ["write", "put_part", "keep", "fail"])
 def test_whatever_a_full_disk_stops_says_what_is_kept_and_what_to_do(store, monkeypatch, write):
-    def full(*_):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for name in ("write_record", "write_sealed", "write_verified_json"):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -167,6 +168,24 @@ def test_auxiliary_outliers_that_cannot_be_learned_from_are_refused() -> None:
         from_spec(tiny(inliers={"test": {"name": "toy", "limit": 20}}))
     with pytest.raises(ValueError, match="takes square images with 1 or 3 channels and a side of 28, 32, 64, got 3"):
         from_spec(tiny(inliers={"name": "toy", "options": {"side": 16}}))
+
+
+@pytest.mark.usefixtures("registered")
+def test_auxiliary_outliers_of_another_file_with_tested_images_are_refused(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(0).integers(0, 256, (2, 20, 32, 32, 3), dtype=np.uint8)
+    tested, learned = drawn
+    learned[[3, 8]] = tested[[0, 1]]
+    np.savez(tmp_path / "tested.npz", images=tested)
+    np.savez(tmp_path / "learned.npz", images=learned)
+    files_ = {name: str(tmp_path / f"{name}.npz") for name in ("tested", "learned")}
+    with pytest.raises(ValueError, match="auxiliary_outliers: 2 of them are in the outlier set 'tested'"):
+        from_spec(tiny(auxiliary_outliers=[AUXILIARY, files_["learned"]], outliers=[files_["tested"]]))
+    inliers = {"train": {"name": "toy", "limit": 80}, "test": files_["tested"]}
+    with pytest.raises(ValueError, match="auxiliary_outliers: 2 of them are among the inliers that are tested"):
+        from_spec(tiny(auxiliary_outliers=files_["learned"], inliers=inliers, outliers=["noise"]))
+    inliers = {"train": {"name": "toy", "split": "train", "limit": 80}, "test": {"name": "toy", "limit": 20}}
+    with pytest.raises(ValueError, match="auxiliary_outliers: 20 of them are among the inliers that are tested"):
+        from_spec(tiny(auxiliary_outliers={"name": "toy", "limit": 40}, inliers=inliers))
 
 
 @pytest.mark.usefixtures("registered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -128,3 +129,32 @@ def test_wrong_options_are_named(changes: dict[str, Any], message: str) -> None:
 def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
     with pytest.raises(ValueError, match=r"unknown setting of a training: 'wait_decay'\. Did you mean 'weight_decay'"):
         Recipe.of(epochs=1, wait_decay=0.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("epochs", 1.5, "a whole number"),
+        ("epochs", True, "a whole number"),
+        ("epochs", "three", "a whole number"),
+        ("batch", 8.5, "a whole number"),
+        ("seed", "x", "a whole number"),
+        ("lr", "fast", "a number"),
+        ("clip", "x", "a number"),
+        ("weight_decay", None, "a number"),
+        ("nesterov", "maybe", "true or false"),
+        ("drop_last", 1, "true or false"),
+        ("milestones", 5, "a list of numbers"),
+        ("milestones", ["x"], "a list of numbers"),
+        ("betas", 0.9, "two numbers"),
+        ("augment", 3, "a name or a list of names"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(field: str, value: object, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"expected {expected} for {field}, got {field}="):
+        Recipe(**{"epochs": 1, field: value})
+
+
+def test_numbers_of_numpy_and_whole_rates_are_taken() -> None:
+    taken = Recipe(epochs=np.int64(2), lr=1, clip=np.float32(0.5))
+    assert (taken.total_steps(3), taken.lr, taken.clip) == (6, 1, 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,9 @@ class DetectorModel(Model):
         seed: int,
         settings: dict[str, Any],
     ) -> None:
-        params, training = _divided(settings, inspect.signature(catalog[name]).parameters)
+        known = inspect.signature(catalog[name]).parameters
+        _check_known(name, settings, known)
+        params, training = _divided(settings, known)
         if "weights" in params:
             raise ValueError(f"{name} is trained from new weights: leave out weights")
         training = {**params.pop("training", {}), **training}
@@ -171,6 +174,14 @@ class NetworkModel(Model):
 
     def result(self) -> str:
         return f"validation accuracy {self.history.best_accuracy:.3f} after epoch {self.history.best_epoch + 1}"
+
+
+def _check_known(name: str, settings: Iterable[str], parameters: Iterable[str]) -> None:
+    """Raise for a setting that is neither a parameter of the model nor one of its training."""
+    known = {*parameters, *(field.name for field in fields(Recipe))} - {"preset", "training", "weights"}
+    for setting in settings:
+        if setting not in {*known, *parameters}:
+            raise unknown(f"setting of {name} or of its training:", setting, known)
 
 
 def _divided(settings: dict[str, Any], known: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,6 +9,7 @@ import typer
 
 from farout.cli.ending import stoppable
 from farout.cli.options import Device, Plugins, Quiet, Run, load_plugins
+from farout.terminal import one_line
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -142,7 +143,7 @@ def build(
     with stoppable(), shown(quiet):
         board = write(folders, out, known=known, reruns=reruns)
     for one in board.refused:
-        typer.echo(f"refused: {one.name}: {one.errors[0]}", err=True)
+        typer.echo(one_line(f"refused: {one.name}: {one.errors[0]}"), err=True)
     typer.echo(f"wrote {out / 'index.html'}: {len(board.entries)} submissions, {len(board.refused)} refused")
     if board.refused:
         raise typer.Exit(1)

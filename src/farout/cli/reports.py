@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from farout.cli.options import Open, Plugins, Quiet, Run, load_plugins
+from farout.terminal import one_line
 
 if TYPE_CHECKING:
     from farout.report.content import Document
@@ -63,7 +64,7 @@ def report(
         content = document(results)
     path = write_report(content, out or local / "report.html")
     for why in results.damaged:
-        typer.echo(f"left out: {why}")
+        typer.echo(one_line(f"left out: {why}"))
     if sent:
         send_report(Remote(folder), local)
     typer.echo(f"wrote {folder}/report.html, here {path}" if sent else f"wrote {path}")

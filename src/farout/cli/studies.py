@@ -28,6 +28,7 @@ from farout.cli.options import (
 )  # fmt: skip
 from farout.cli.ray import Address, Cpus
 from farout.cli.slurm import DryRun, Gpus, Partition, Sbatch, TaskMinutes, Time, engine_options, offer_cancel
+from farout.terminal import one_line
 
 if TYPE_CHECKING:
     from farout.api.run import Result
@@ -193,9 +194,9 @@ def _run(
     counts = f"{len(outcome.done)} results computed, {outcome.reused} there already, {len(outcome.failed)} failed"
     typer.echo(f"\n{counts}; in {folder}")
     for why in shortened(outcome.damaged):
-        typer.echo(f"computed again: {why}")
+        typer.echo(one_line(f"computed again: {why}"))
     for why in dict.fromkeys(why for cell, why in outcome.failed.items() if cell not in outcome.impossible):
-        typer.echo(f"failed: {why}", err=True)
+        typer.echo(one_line(f"failed: {why}"), err=True)
     if outcome.impossible:
         typer.echo(f"not computed, since they require what failed: {len(outcome.impossible)} results", err=True)
     if outcome.failed:

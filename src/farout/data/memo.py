@@ -38,7 +38,7 @@ def remembered(kind: str, key: Json, compute: Callable[[], Json], holds: Callabl
         return value
     with suppress(OSError):  # without a memo it is computed again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"value": value, "digest": digest(value)})
+        write_json(path, {"value": value, "digest": digest(value)}, durable=False)  # its digest tells damage
     return value
 
 

@@ -12,10 +12,12 @@ from torch import Tensor
 from farout import shifts
 from farout.core import ImageSet
 from farout.data.arrays import as_floats
+from farout.data.lazy import Lazy
 from farout.data.procedural import check_at_least
 from farout.data.scenes import glyphs, renderer, worlds
 from farout.data.scenes.configurations import Configurations
 from farout.data.scenes.sampling import sample
+from farout.data.scenes.scene import KINDS
 from farout.data.scenes.worlds import ATTRIBUTES, CHARS, World
 from farout.identity import digest
 from farout.registry import unknown
@@ -46,7 +48,7 @@ class Drawn(ImageSet):
         self.shape = (3, self.side, self.side)
         self.world = configurations.world
         self.letters = glyphs.digest(self.font) if self.world is CHARS else None
-        self.attributes = {key: configurations.columns[key] for key in STORED}
+        self.attributes = Lazy(STORED, configurations.column)
         self.classes, self.labels = _labels(self.world, configurations)
 
     def __len__(self) -> int:
@@ -57,21 +59,19 @@ class Drawn(ImageSet):
         if self.letters is not None and self.letters != glyphs.digest(self.font):
             raise RuntimeError(f"{self.name}: its font has changed since the set was loaded; load it again")
         images = as_floats(renderer.render(self.configurations.scenes_at(selected), self.side, self.font).numpy())
-        columns = {key: self.configurations.columns[key][selected] for key in ("corruption", "severity", "noise")}
+        columns = {key: self.configurations.column(key, selected) for key in ("corruption", "severity", "noise")}
         return _corrupt(images, **columns)
 
     def _fingerprint(self) -> str:
-        used = {(c, int(s)) for c, s in zip(self.attributes["corruption"], self.attributes["severity"], strict=True)}
-        corruptions = [shifts.create(name, severity=severity).identity() for name, severity in sorted(used) if name]
+        used = [(name, severity) for name, severity in self.configurations.corruptions if name]
+        corruptions = [shifts.create(name, severity=severity).identity() for name, severity in used]
         return digest([renderer.VERSION, self.configurations.digest, self.side, self.letters, corruptions])
 
 
 def _labels(world: World, table: Configurations) -> tuple[tuple[str, ...], NDArray[np.int64] | None]:
     numbers = {name: number for number, name in enumerate(world.inliers)}
-    kinds, inverse = np.unique(table.columns["class"], return_inverse=True)
-    if not set(kinds) <= numbers.keys():
-        return (), None
-    return world.inliers, np.array([numbers[kind] for kind in kinds], np.int64)[inverse]
+    labels = np.array([numbers.get(kind, -1) for kind in KINDS], np.int64)[table.kinds]
+    return ((), None) if labels.min() < 0 else (world.inliers, labels)
 
 
 def _corrupt(images: Tensor, corruption: NDArray[Any], severity: NDArray[np.int64], noise: NDArray[np.int64]) -> Tensor:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from farout.core import ImageSet
+from farout.data.lazy import Lazy
 from farout.identity import digest, digest_arrays
 from farout.tensors import as_indices
 
@@ -19,7 +24,7 @@ class Subset(ImageSet):
         self.name = name or parent.name
         self.labels = None if parent.labels is None else parent.labels[self.indices]
         self.classes, self.shape = parent.classes, parent.shape
-        self.attributes = {name: values[self.indices] for name, values in parent.attributes.items()}
+        self.attributes = Lazy(parent.attributes, partial(_select, parent.attributes, self.indices))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -33,3 +38,7 @@ class Subset(ImageSet):
 
     def _fingerprint(self) -> str:
         return digest([self.parent.fingerprint, digest_arrays([("indices", self.indices)])])
+
+
+def _select(attributes: Mapping[str, NDArray[Any]], indices: NDArray[np.int64], name: str) -> NDArray[Any]:
+    return attributes[name][indices]

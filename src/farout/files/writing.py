@@ -44,34 +44,38 @@ def read_json(path: Path, root: Path | None = None) -> Any:
         raise ValueError(f"{path} is damaged or not JSON ({error})") from error
 
 
-def write_json(path: Path, value: Any, root: Path | None = None) -> None:
-    """Write a JSON file atomically."""
-    write_text(path, json.dumps(value, indent=1) + "\n", root)
+def write_json(path: Path, value: Any, root: Path | None = None, *, durable: bool = True) -> None:
+    """Write a JSON file atomically; see `atomic_files`."""
+    write_text(path, json.dumps(value, indent=1) + "\n", root, durable=durable)
 
 
-def write_text(path: Path, text: str, root: Path | None = None) -> None:
-    """Write a text file atomically."""
-    with atomic_file(path, root) as temporary:
+def write_text(path: Path, text: str, root: Path | None = None, *, durable: bool = True) -> None:
+    """Write a text file atomically; see `atomic_files`."""
+    with atomic_file(path, root, durable=durable) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def atomic_file(path: Path, root: Path | None = None) -> Iterator[Path]:
+def atomic_file(path: Path, root: Path | None = None, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; rename the file to `path` once it is complete and on disk."""
-    with atomic_files([path], root) as [temporary]:
+    with atomic_files([path], root, durable=durable) as [temporary]:
         yield temporary
 
 
 @contextmanager
-def atomic_files(paths: Sequence[Path], root: Path | None = None) -> Iterator[list[Path]]:
-    """Yield temporary paths to write to; rename the files once all of them are complete and on disk."""
+def atomic_files(paths: Sequence[Path], root: Path | None = None, *, durable: bool = True) -> Iterator[list[Path]]:
+    """Yield temporary paths to write to; rename the files once all of them are complete and on disk.
+
+    durable: False = do not wait for the disk. After a power cut, not after a kill, such a file may be damaged.
+    """
     for path in paths:
         has_file(path, root)
     temporary = [temporary_path(path) for path in paths]
     try:
         with _disk_errors(paths[0] if paths else Path()):
             yield temporary
-        sync(temporary)
+        if durable:
+            sync(temporary)
         for file, path in zip(temporary, paths, strict=True):
             file.replace(path)
     finally:
@@ -80,8 +84,12 @@ def atomic_files(paths: Sequence[Path], root: Path | None = None) -> Iterator[li
 
 
 @contextmanager
-def atomic_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder to write to; it replaces `path` at the end, or is removed after an error."""
+def atomic_folder(path: Path, root: Path | None = None, *, durable: bool = True) -> Iterator[Path]:
+    """Yield a temporary folder to write to; it replaces `path` at the end, or is removed after an error.
+
+    durable: False = the content is on disk when the folder is renamed, but after a power cut the folder may have its
+    old name, until the caller calls `sync` for the parent, once for several folders.
+    """
     temporary = temporary_path(check_path(path, root))
     temporary.mkdir(parents=True)
     try:
@@ -89,7 +97,8 @@ def atomic_folder(path: Path, root: Path | None = None) -> Iterator[Path]:
             yield temporary
         sync([*temporary.iterdir(), temporary])
         _replace(temporary, path, root)
-        sync([path.parent])
+        if durable:
+            sync([path.parent])
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -134,8 +143,12 @@ def _disk_errors(path: Path) -> Iterator[None]:
 
 def sync(paths: Iterable[Path]) -> None:
     """Flush files to disk, in parallel, which takes a tenth of the time for many small files."""
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(_sync, paths))
+    several = list(paths)
+    if len(several) == 1:
+        _sync(several[0])
+    elif several:
+        with ThreadPoolExecutor(min(16, len(several))) as pool:
+            list(pool.map(_sync, several))
 
 
 def _sync(path: Path) -> None:

@@ -38,10 +38,29 @@ def digest_arrays(arrays: Iterable[tuple[str, np.ndarray]]) -> str:
     total = hashlib.sha256()
     for name, array in arrays:
         array = np.asarray(array)
-        total.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        total.update(_heading(name, array, array.shape))
         for part in blocks(array):
-            total.update(np.asarray(part, order="C").reshape(-1).view(np.uint8).data)
+            total.update(_content(part))
     return total.hexdigest()[:40]
+
+
+def digest_parts(columns: Iterable[tuple[str, int, Iterable[np.ndarray]]]) -> str:
+    """Return the hash that `digest_arrays` gives for arrays of one dimension: names, lengths, and parts in order."""
+    total = hashlib.sha256()
+    for name, length, parts in columns:
+        for number, part in enumerate(parts):
+            if not number:
+                total.update(_heading(name, part, (length,)))
+            total.update(_content(part))
+    return total.hexdigest()[:40]
+
+
+def _heading(name: str, array: np.ndarray, shape: tuple[int, ...]) -> bytes:
+    return f"{name}|{array.dtype.str}|{shape}|".encode()
+
+
+def _content(array: np.ndarray) -> memoryview:
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8).data
 
 
 def digest_module(module: torch.nn.Module) -> str:

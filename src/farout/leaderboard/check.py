@@ -27,6 +27,7 @@ from farout.study.records import read_verified_json
 from farout.study.results import PLAN, Results
 from farout.study.sources.opening import opened_by
 from farout.study.spec import Data, DataSpec
+from farout.terminal import one_line
 
 LIMITS = (
     "This finds damage and inconsistency, not forgery: whoever computes all scores anew with a better detector, or "
@@ -63,7 +64,7 @@ class Checked:
         lines += [f"data {key}: {state}" for key, state in self.sets.items()]
         lines += [f"not checked: {note}" for note in self.notes]
         verdict = "no damage or inconsistency found" if self.passed else f"{len(self.errors)} errors"
-        return "\n".join([*lines, verdict + ".", NOT_RECOMPUTED, LIMITS])
+        return "\n".join([*map(one_line, lines), verdict + ".", NOT_RECOMPUTED, LIMITS])
 
 
 def check(folder: str | Path, known: Path | None = None) -> Checked:

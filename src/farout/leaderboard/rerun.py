@@ -27,6 +27,7 @@ from farout.study.records import Damaged, read_verified_json, write_record, writ
 from farout.study.results import Results, Row
 from farout.study.spec import StudySpec, format_problems
 from farout.study.store import Store
+from farout.terminal import one_line
 
 TOLERANCE = 1e-3
 """Largest difference of a score, in standard deviations of its detector's scores. On the same kind of processor the
@@ -69,10 +70,13 @@ class Rerun(BaseModel):
             f"{name}: largest difference {value:.2g} standard deviations" for name, value in self.detectors.items()
         ]
         verdict = (
-            "the scores are those of these weights and data" if self.passed else f"other scores, most of {self.worst}"
+            "the scores are those of these weights and data"
+            if self.passed
+            else f"other scores, most of {one_line(self.worst)}"
         )
         return "\n".join(
-            [*lines, f"{self.sample} drawn images, {self.equal} scores equal to the last bit; {verdict} (tolerance "
+            [*map(one_line, lines),
+             f"{self.sample} drawn images, {self.equal} scores equal to the last bit; {verdict} (tolerance "
              f"{self.tolerance:g} standard deviations, largest difference {self.largest_difference:.3g})"]
         )  # fmt: skip
 

@@ -57,11 +57,15 @@ def rank_agreement(
 
 def _correlations(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Return tau-b and rho; NaN if all values of a list are equal."""
-    from scipy.stats import rankdata
-
     signs = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
-    ranks = [part - part.mean() for part in (rankdata(x), rankdata(y))]
+    ranks = [part - part.mean() for part in (_ranks(x), _ranks(y))]
     return _cosine(*signs), _cosine(*ranks)
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Return ranks from 1; equal values share their mean rank."""
+    ascending = np.sort(values)
+    return (np.searchsorted(ascending, values, "left") + np.searchsorted(ascending, values, "right") + 1) / 2
 
 
 def _cosine(a: FloatArray, b: FloatArray) -> float:
@@ -133,10 +137,8 @@ def representatives(values: ArrayLike, most: int = 3) -> list[Representatives]:
 
     All sets of a size are tried if there are at most `MOST_SETS`; else the best smaller set is extended.
     """
-    from scipy.stats import rankdata
-
     lists = np.asarray(values, np.float64)
-    ranks, count = np.stack([rankdata(one) for one in lists]), len(lists)
+    ranks, count = np.stack([_ranks(one) for one in lists]), len(lists)
     best: list[Representatives] = []
     for size in range(1, min(most, count - 1) + 1):
         if comb(count, size) <= MOST_SETS:

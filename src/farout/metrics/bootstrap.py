@@ -114,20 +114,19 @@ def _statistics(
     others = {name: metric for name, metric in metrics.items() if name not in counted}
     if counted:
         x_bins, y_bins, bins = _binned(x, y)
-        whole = Counts(
-            *(_cumulative(np.bincount(bin_numbers, minlength=bins)[None]) for bin_numbers in (x_bins, y_bins))
-        )
+        whole = Counts(*(np.bincount(bin_numbers, minlength=bins)[None] for bin_numbers in (x_bins, y_bins)))
+        values = {name: on_counts(whole) for name, on_counts in counted.items()}
         for size, rngs in _blocks(resamples, bins, seed):
-            drawn = Counts(*map(_cumulative, draws.counts(x_bins, y_bins, bins, size, *rngs)))
+            drawn = Counts(*draws.counts(x_bins, y_bins, bins, size, *rngs))
             for name, on_counts in counted.items():
-                deviations[name].append(on_counts(drawn) - on_counts(whole))
+                deviations[name].append(on_counts(drawn) - values[name])
     if others:
-        values = {name: metric(x, y) for name, metric in others.items()}
+        exact = {name: metric(x, y) for name, metric in others.items()}
         for size, rngs in _blocks(resamples, x.size + y.size, seed):
             i, j = draws.indices(size, *rngs)
             for name, metric in others.items():
                 resampled = [metric(x[row], y[column]) for row, column in zip(i, j, strict=True)]
-                deviations[name].append(np.array(resampled) - values[name])
+                deviations[name].append(np.array(resampled) - exact[name])
     return {name: np.concatenate(parts) for name, parts in deviations.items()}
 
 
@@ -246,10 +245,3 @@ def _is_rate(metric: Metric) -> bool:
     """Return True for the metrics of this package that lie in [0, 1]."""
     plain = metric.func if isinstance(metric, partial) else metric
     return plain is not detection.min_rank and any(plain is known for known, _ in _ON_COUNTS)
-
-
-def _cumulative(counts: IntArray) -> IntArray:
-    """Return cumulative counts [R, K + 1] of counts [R, K]."""
-    table = np.zeros((len(counts), counts.shape[1] + 1), counts.dtype)
-    np.cumsum(counts, axis=1, out=table[:, 1:])
-    return table

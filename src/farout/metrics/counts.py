@@ -1,4 +1,4 @@
-"""Validation of scores, and the table of cumulative counts, from which every threshold metric is computed."""
+"""Validation of scores, and the table of counts by distinct score, from which every threshold metric is computed."""
 
 from typing import NamedTuple
 
@@ -10,28 +10,24 @@ IntArray = NDArray[np.int64]
 
 
 class Counts(NamedTuple):
-    """Cumulative counts over the K distinct scores of both sides, in ascending order, for R samples.
+    """Counts of the K distinct scores of both sides, in ascending order, for R samples of the same size."""
 
-    Entry [r, k] is the number of scores of sample r strictly below the k-th distinct score; the last column
-    counts them all. Entry [r, k + 1] is therefore the number at or below the k-th distinct score.
-    """
-
-    inliers: IntArray  # [R, K + 1]
-    outliers: IntArray  # [R, K + 1]
+    inliers: IntArray  # [R, K]
+    outliers: IntArray  # [R, K]
 
     @property
     def n(self) -> int:
         """Number of inlier scores."""
-        return int(self.inliers[0, -1])
+        return int(self.inliers[0].sum())
 
     @property
     def m(self) -> int:
         """Number of outlier scores."""
-        return int(self.outliers[0, -1])
+        return int(self.outliers[0].sum())
 
     def descending(self) -> "Counts":
-        """Return the table for negated scores, from the largest score down."""
-        return Counts(self.n - self.inliers[:, ::-1], self.m - self.outliers[:, ::-1])
+        """Return the table from the largest score down."""
+        return Counts(self.inliers[:, ::-1], self.outliers[:, ::-1])
 
 
 def as_scores(scores: ArrayLike, side: str) -> FloatArray:
@@ -87,8 +83,8 @@ def tabulate(inliers: ArrayLike, outliers: ArrayLike) -> Counts:
     """Return the table of one sample, R = 1."""
     x, y = np.sort(as_scores(inliers, "inlier")), np.sort(as_scores(outliers, "outlier"))
     distinct = distinct_scores(x, y)
-    return Counts(_cumulative(x, distinct), _cumulative(y, distinct))
+    return Counts(_counted(x, distinct), _counted(y, distinct))
 
 
-def _cumulative(scores: FloatArray, distinct: FloatArray) -> IntArray:
-    return np.append(np.searchsorted(scores, distinct), scores.size)[None]
+def _counted(scores: FloatArray, distinct: FloatArray) -> IntArray:
+    return np.diff(np.searchsorted(scores, distinct), append=scores.size)[None]

@@ -5,15 +5,22 @@ of the count table with one value per row, which the public function below it an
 """
 
 from fractions import Fraction
+from functools import cache
 from math import ceil
+from types import ModuleType
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from farout.metrics.counts import Counts, FloatArray, IntArray, as_fraction, tabulate
 
 Side = Literal["outlier", "inlier"]
+
+
+def _curves() -> ModuleType:
+    from farout.metrics import curves  # numba is slow to import
+
+    return curves
 
 
 def _fraction(part: IntArray | FloatArray, whole: int) -> FloatArray:
@@ -22,9 +29,7 @@ def _fraction(part: IntArray | FloatArray, whole: int) -> FloatArray:
 
 
 def auroc_of(counts: Counts) -> FloatArray:
-    a, b = counts
-    twice_u = np.sum(np.diff(b) * (a[:, 1:] + a[:, :-1]), axis=1)
-    return _fraction(twice_u, 2 * counts.n * counts.m)
+    return _fraction(_curves().twice_u(*counts), 2 * counts.n * counts.m)
 
 
 def auroc(inliers: ArrayLike, outliers: ArrayLike) -> float:
@@ -37,16 +42,11 @@ def auroc(inliers: ArrayLike, outliers: ArrayLike) -> float:
 
 def aupr_of(counts: Counts, *, positive: Side = "outlier") -> FloatArray:
     if positive == "outlier":
-        b, a = counts.descending()
-        return _average_precision(a, b)
+        inliers, outliers = counts.descending()
+        return _fraction(_curves().summed_precision(outliers, inliers), counts.m)
     if positive == "inlier":
-        return _average_precision(*counts)
+        return _fraction(_curves().summed_precision(*counts), counts.n)
     raise ValueError(f'positive is {positive!r}, expected "outlier" or "inlier", the class to be retrieved')
-
-
-def _average_precision(hits: IntArray, misses: IntArray) -> FloatArray:
-    retrieved = np.maximum(hits[:, 1:] + misses[:, 1:], 1)
-    return _fraction(np.sum(np.diff(hits) * (hits[:, 1:] / retrieved), axis=1), int(hits[0, -1]))
 
 
 def aupr(inliers: ArrayLike, outliers: ArrayLike, *, positive: Side = "outlier") -> float:
@@ -60,9 +60,13 @@ def aupr(inliers: ArrayLike, outliers: ArrayLike, *, positive: Side = "outlier")
 
 def _false_positive_rate(kept: IntArray, passed: IntArray, recall: float) -> FloatArray:
     """Return the fraction of `passed` at the first threshold that keeps at least `recall` of `kept`."""
-    needed = ceil(Fraction(str(as_fraction(recall, "recall"))) * int(kept[0, -1]))  # exact: 0.95 is 19/20
-    threshold = np.count_nonzero(kept < needed, axis=1)
-    return _fraction(passed[np.arange(len(passed)), threshold], int(passed[0, -1]))
+    needed = _needed(as_fraction(recall, "recall"), int(kept[0].sum()))
+    return _fraction(_curves().passed_with(kept, passed, needed), int(passed[0].sum()))
+
+
+@cache
+def _needed(recall: float, count: int) -> int:
+    return ceil(Fraction(str(recall)) * count)  # exact: 0.95 is 19/20
 
 
 def fpr_at_95_id_recall_of(counts: Counts, *, recall: float = 0.95) -> FloatArray:
@@ -93,9 +97,8 @@ def fpr_at_95_ood_recall(inliers: ArrayLike, outliers: ArrayLike, *, recall: flo
 
 
 def detection_accuracy_of(counts: Counts) -> FloatArray:
-    a, b = counts
     n, m = counts.n, counts.m
-    return _fraction(np.max(a * m + (m - b) * n, axis=1), 2 * n * m)
+    return _fraction(_curves().best_balance(*counts, n, m), 2 * n * m)
 
 
 def detection_accuracy(inliers: ArrayLike, outliers: ArrayLike) -> float:
@@ -108,9 +111,7 @@ def detection_accuracy(inliers: ArrayLike, outliers: ArrayLike) -> float:
 
 
 def min_rank_of(counts: Counts, *, normalized: bool = False) -> FloatArray:
-    smallest = np.count_nonzero(counts.outliers[:, 1:] == 0, axis=1)
-    rank = counts.inliers[np.arange(len(smallest)), smallest]
-    return _fraction(rank, counts.n if normalized else 1)
+    return _fraction(_curves().below_first(*counts), counts.n if normalized else 1)
 
 
 def min_rank(inliers: ArrayLike, outliers: ArrayLike, *, normalized: bool = False) -> float:

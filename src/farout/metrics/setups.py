@@ -52,7 +52,7 @@ class Estimate:
     @property
     def error(self) -> float:
         """Standard error; 0 if it cannot be estimated: all pairs are equal, or a side has a single image."""
-        return sqrt(float(self.influence @ self.influence)) if self.pairs > 1 else 0.0
+        return sqrt(float(np.square(self.influence).sum())) if self.pairs > 1 else 0.0
 
     def share(self, level: float = 0.95) -> Interval:
         """Return the estimate of an AUROC with its interval on the logit scale (as in `auroc_interval`)."""

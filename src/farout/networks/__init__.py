@@ -66,6 +66,8 @@ SMALLEST = 16
 """Smallest image side that all networks support."""
 MOST_CHANNELS = 1024
 """Largest width of a built-in network, in channels of its first stage; more are probably a mistake."""
+HEADS: Mapping[type[nn.Module], str] = {transformer.VisionTransformer: "head"}
+"""Names of the last linear layers of built-in networks, which are not run to find them; by default "linear"."""
 GIVEN = ("classes", "side", "channels")
 """Arguments that are passed to a network's builder if it accepts them."""
 
@@ -131,7 +133,7 @@ def create(
         module,
         mean=own[0] if mean is None else mean,
         std=own[1] if std is None else std,
-        head=None if classes else False,
+        head=(None if theirs or users else HEADS.get(type(module), "linear")) if classes else False,
     )
     network.name = name
     return network

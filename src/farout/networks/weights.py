@@ -65,7 +65,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return dict(safetensors.torch.load_file(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files make both readers raise almost anything
-        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        reason = f"{type(error).__name__}: {error}".split("\n")[0].split(". ")[0]
         raise ValueError(
             f"{path} cannot be read as weights ({reason}). Expected a safetensors file, or a file that torch.save made "
             "from a state_dict; a whole pickled module is not read: save its state_dict()"

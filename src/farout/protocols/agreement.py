@@ -99,12 +99,14 @@ def _sentences(
     few, one = best[-1], best[0]
     names, enough = listed([used[place] for place in few.chosen]), few.mean >= ENOUGH
     lines = [
-        f"{len(used)} tests (a stress with one outlier set each) were taken by the same {len(subjects)} detectors. The "
+        f"{len(used)} tests (a stress with one outlier set, or with the mean over its sets where there are many) were "
+        f"taken by the same {len(subjects)} detectors. The "
         f"{len(few.chosen)} that represent the others best are {names}.",
         f"{'They are nearly enough' if enough else 'They are not enough'}: the order of the detectors by their mean "
         f"rank in these {len(few.chosen)} agrees with their order in the other tests with a mean Kendall's τ of "
         f"{number(few.mean)} (1: the same order, 0: no relation); lowest {number(few.worst)}, for "
-        f"{used[few.worst_at]}. The best single test, {used[one.chosen[0]]}, reaches {number(one.mean)}.",
+        f"{used[few.worst_at]}. The best single test, {used[one.chosen[0]]}, reaches {number(one.mean)}. These tests "
+        "are chosen and judged on the same detectors, so that the figures are somewhat optimistic.",
         *_extremes(used, found),
     ]
     if out:
@@ -130,8 +132,9 @@ def _map(used: Sequence[str], found: Agreements, count: int) -> HeatMap:
     ]
     caption = (
         "Kendall's τ between the rankings of the detectors (by AUROC) in two tests: 1 the same order (blue), 0 no "
-        "relation (white), −1 the reverse order (red). Neither is good or bad by itself: where τ is high, one of both "
-        f"tests is enough; where it is low, each says something of its own. {count} detectors; point at a cell for its "
+        "relation (white), −1 the reverse order (red). Neither is good or bad by itself: where τ is high, both tests "
+        "say nearly the same of the detectors; where it is low, each says something of its own. "
+        f"{count} detectors; point at a cell for its "
         "95 % interval (bootstrap over detectors)."
     )
     frame, about = pd.DataFrame(found.tau, names, list(used)), pd.DataFrame(intervals, names, list(used))

@@ -12,6 +12,7 @@ from farout.metrics import Interval
 from farout.metrics.setups import independent_difference
 from farout.protocols.judged import Judged, judged
 from farout.study.results import Results
+from farout.terminal import one_line
 
 ERROR = 0.05
 """Probability that any of the intervals misses its true difference; each has this divided by their number."""
@@ -31,6 +32,10 @@ class Difference:
     """True if both scored the same images; else the images count as independent samples."""
 
     def __str__(self) -> str:
+        return one_line(self._sentence)
+
+    @property
+    def _sentence(self) -> str:
         where = f"on {self.stress}" + ("" if self.paired else "; different images, compared as independent samples")
         if self.low <= 0 <= self.high:
             bounds = f"{_short(self.value)} [{_short(self.low)}, {_short(self.high)}]"

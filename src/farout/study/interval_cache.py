@@ -51,17 +51,21 @@ class IntervalCache:
         """Return the intervals of `bootstrap_intervals`; those that are kept are not computed."""
         scores = digest_arrays([("inliers", inliers), ("outliers", outliers), ("copied", _array(copied))])
         keys = {name: digest([VERSION, _described(metric), scores, resamples]) for name, metric in metrics.items()}
-        found = {name: self._find(keys[name], metric(inliers, outliers)) for name, metric in metrics.items()}
+        found = {name: self._find(keys[name], metric, inliers, outliers) for name, metric in metrics.items()}
         if missing := {name: metric for name, metric in metrics.items() if found[name] is None}:
             found |= bootstrap_intervals(missing, inliers, outliers, resamples=resamples, copied=copied)
         intervals = {name: interval for name, interval in found.items() if interval is not None}
         self._used |= {keys[name]: [interval.low, interval.high] for name, interval in intervals.items()}
         return intervals
 
-    def _find(self, key: str, value: float) -> Interval | None:
+    def _find(
+        self, key: str, metric: Metric, inliers: NDArray[np.float64], outliers: NDArray[np.float64]
+    ) -> Interval | None:
+        """Return the metric's value with the bounds that are kept; None if there are none, or it is outside of them."""
         bounds = self._used.get(key) or self._stored.get(key)
         if not (isinstance(bounds, list) and len(bounds) == 2 and all(isinstance(bound, float) for bound in bounds)):
             return None
+        value = metric(inliers, outliers)
         return Interval(float(value), *bounds) if bounds[0] <= value <= bounds[1] else None
 
     def save(self, finished: bool = True) -> None:

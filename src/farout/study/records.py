@@ -41,16 +41,21 @@ def is_plain(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"\w[\w.=-]*", name) is not None
 
 
-def write_record(folder: Path, facts: Mapping[str, Any], files: Iterable[str]) -> None:
-    """Write the record of a folder: the facts, the size and checksum of every file, and the record's own checksum."""
+def write_record(folder: Path, facts: Mapping[str, Any], files: Iterable[str], *, durable: bool = True) -> None:
+    """Write the record of a folder: the facts, the size and checksum of every file, and the record's own checksum.
+
+    durable: False = the caller flushes it to disk.
+    """
     sums = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in files}
-    write_verified_json(folder / RECORD, {**facts, "format": FORMAT, "files": sums})
+    write_verified_json(folder / RECORD, {**facts, "format": FORMAT, "files": sums}, durable=durable)
 
 
-def write_verified_json(path: Path, facts: Mapping[str, Any], root: Path | None = None) -> None:
+def write_verified_json(
+    path: Path, facts: Mapping[str, Any], root: Path | None = None, *, durable: bool = True
+) -> None:
     """Write a JSON file that holds the checksum of its own content."""
     content = json.loads(json.dumps(facts))  # the values that a reader will get, for example lists instead of tuples
-    write_json(path, {**content, CHECKSUM: _digest(content)}, root)
+    write_json(path, {**content, CHECKSUM: _digest(content)}, root, durable=durable)
 
 
 def read_verified_json(path: Path, root: Path | None = None) -> dict[str, Any]:
@@ -159,10 +164,10 @@ def _digest(record: Mapping[str, Any]) -> str:
     return checksum(json.dumps(record, sort_keys=True).encode())
 
 
-def write_sealed(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
-    """Write a file whose name ends in its checksum, and return its path."""
+def write_sealed(folder: Path, name: str, write: Callable[[Path], None], *, durable: bool = True) -> Path:
+    """Write a file whose name ends in its checksum, and return its path; see `atomic_files`."""
     path = folder / f"{name}-{uuid.uuid4().hex}.safetensors"  # unique: other processes may write the same name
-    with atomic_file(path) as temporary:
+    with atomic_file(path, durable=durable) as temporary:
         write(temporary)
     return path.rename(folder / f"{name}-{sha256(path)}.safetensors")
 

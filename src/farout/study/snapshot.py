@@ -33,9 +33,11 @@ class Snapshot(Store):
             self._verified_facts[cell] = super().facts(cell)
         return dict(self._verified_facts[cell])
 
-    def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
+    def write(
+        self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]], *, durable: bool = True
+    ) -> None:
         self._verified_facts.pop(cell, None)
-        super().write(cell, facts, files)
+        super().write(cell, facts, files, durable=durable)
 
     def remove_results(self, cells: Collection[str]) -> None:
         for cell in cells:

@@ -41,6 +41,7 @@ from farout.files import (
     remove_folder,
     remove_temporaries,
     remove_tree,
+    sync,
     temporary_path,
 )  # fmt: skip
 from farout.identity import digest
@@ -143,13 +144,23 @@ class Store:
         """Return the folder of a cell's record, which is not there if the record is packed."""
         return check_path(self.root / "cells" / _plain(cell), self.root)
 
-    def write(self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]]) -> None:
-        """Write a record at once: `facts`, and the files that the functions write."""
-        with self._writing(), atomic_folder(self.path(cell), self.root) as folder:
+    def write(
+        self, cell: str, facts: Mapping[str, Any], files: Mapping[str, Callable[[Path], None]], *, durable: bool = True
+    ) -> None:
+        """Write a record at once: `facts`, and the files that the functions write.
+
+        durable: False = after a power cut the record may be absent, until `sync` is called; it is never damaged.
+        """
+        with self._writing(), atomic_folder(self.path(cell), self.root, durable=durable) as folder:
             for name, write_file in files.items():
                 write_file(folder / name)
-            write_record(folder, facts, files)
+            write_record(folder, facts, files, durable=False)  # flushed with the other files of the folder
         self.forget_failure(cell)
+
+    def sync(self) -> None:
+        """Make the names of all records that were written durable."""
+        with self._writing():
+            sync([self.root / "cells"])
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -295,11 +306,14 @@ class Store:
 
     # Parts of unfinished work
 
-    def put_part(self, work: str, results: Mapping[str, Arrays]) -> None:
-        """Write the results of chunks of unfinished work as one part."""
+    def put_part(self, work: str, results: Mapping[str, Arrays], *, durable: bool = True) -> None:
+        """Write the results of chunks of unfinished work as one part.
+
+        durable: False = after a power cut it may be damaged, so that its chunks are computed again.
+        """
         flat = {f"{chunk}/{key}": value for chunk, arrays in results.items() for key, value in arrays.items()}
         with self._writing():
-            write_sealed(self.scratch(work), "part", array_file(flat))
+            write_sealed(self.scratch(work), "part", array_file(flat), durable=durable)
 
     def parts(self, work: str) -> Iterator[tuple[str, dict[str, NDArray[Any]]]]:
         """Yield the stored chunks of unfinished work with their results; damaged parts are skipped."""

@@ -12,6 +12,7 @@ from farout.core import Detector, PostHoc
 from farout.data import outlier_splits
 from farout.data.catalog import DATASETS
 from farout.data.patterns import is_pattern, title_of
+from farout.data.shared import count_equal
 from farout.detectors.catalog import create_any
 from farout.detectors.fitted_state import accepted_arguments
 from farout.detectors.panel.labels import label_detectors
@@ -23,7 +24,15 @@ from farout.study.cells.fit_perturbed import build_posthoc_fit_cell
 from farout.study.cuts import cut_to_budget, drop_unsuited_detectors
 from farout.study.generated import generated_cuts, generated_from
 from farout.study.networks import depends_on_seed, network_from
-from farout.study.sources.images import CutImages, ImageSource, JoinedImages, MatchedImages, NamedImages, subset
+from farout.study.sources.images import (
+    CutImages,
+    DerivedImages,
+    ImageSource,
+    JoinedImages,
+    MatchedImages,
+    NamedImages,
+    subset,
+)
 from farout.study.sources.networks import NetworkSource, forget_loaded
 from farout.study.spec import (
     Budget,
@@ -105,10 +114,19 @@ class Trial:
             )
         learned = [("validation_outliers", source) for source in (self.inliers.outliers,) if source]
         learned += [("auxiliary_outliers", source) for source in self.inliers.auxiliary_outliers]
+        tested = {f"in the outlier set {name!r}": images for name, images in self.outliers.items()}
+        tested["among the inliers that are tested"] = self.inliers.test
         for key, source in learned:
-            for name, images in self.outliers.items():
-                if count := count_shared(source.preview(), images.preview()):
-                    raise ValueError(f"{key}: {count:,} of them are in the outlier set {name!r}; give others")
+            for place, images in tested.items():
+                if count := self._count_shared(source, images):
+                    raise ValueError(f"{key}: {count:,} of them are {place}; give others")
+
+    def _count_shared(self, learned: ImageSource, tested: ImageSource) -> int:
+        """Return the number of images that two sets share: by their origin and, beyond the built-in sets, by pixels."""
+        one, other = learned.preview(), tested.preview()
+        if (count := count_shared(one, other)) or (_is_builtin(learned) and _is_builtin(tested)):
+            return count
+        return count_equal(one, other, self.inliers.test.about.shape)
 
     def _check_names(self) -> None:
         """Raise if two results would have the same name."""
@@ -195,6 +213,13 @@ def _trial(spec: StudySpec, seed: int) -> Trial:
 def _learned(data: ImagesSpec, inliers: Inliers, budget: Budget, seed: int) -> ImageSource:
     """Return outliers that detectors learn from, in the inliers' shape."""
     return MatchedImages(images_from(seeded(data, seed), inliers, budget), inliers.test.about.shape)
+
+
+def _is_builtin(source: ImageSource) -> bool:
+    """Return True for a data set that farout knows by name, or one derived from it."""
+    while isinstance(source, DerivedImages):
+        source = source.source
+    return isinstance(source, NamedImages) and source.spec.name in DATASETS
 
 
 def _generated_cuts(spec: StudySpec, trial: Trial) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Self, get_args
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from farout.identity import Json
 from farout.registry import unknown
@@ -96,6 +97,7 @@ class Recipe:
     """Seed of the first weights, the order of the images and their augmentation."""
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         names = (self.augment,) if isinstance(self.augment, str) else tuple(self.augment)
         object.__setattr__(self, "augment", () if names == (NO_AUGMENTATION,) else names)
         object.__setattr__(self, "milestones", tuple(self.milestones))
@@ -110,6 +112,16 @@ class Recipe:
             if not fulfilled:
                 got = " and ".join(f"{field}={getattr(self, field)}" for field in fields)
                 raise ValueError(f"expected {expected}, got {got}")
+
+    def _check_kinds(self) -> None:
+        """Raise for a setting that is no number, no sequence or neither true nor false where it should be."""
+        for field in dataclasses.fields(self):
+            kind, value = str(field.type), getattr(self, field.name)
+            expected = _KINDS.get(kind.removesuffix(" | None"))
+            if expected is None or (value is None and kind.endswith(" | None")):
+                continue
+            if not expected.fits(value):
+                raise ValueError(f"expected {expected.text} for {field.name}, got {field.name}={value!r}")
 
     def _conditions(self) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
         """Yield conditions: the expectation as text, True if it holds, and the fields that it is about."""
@@ -209,6 +221,30 @@ class Recipe:
         )
 
 
+class _Kind(NamedTuple):
+    """Expected kind of a setting."""
+
+    text: str
+    fits: Callable[[Any], bool]
+
+
+def _is_number(value: Any, kind: type = numbers.Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+_KINDS = {
+    "int": _Kind("a whole number", lambda value: _is_number(value, numbers.Integral)),
+    "float": _Kind("a number", _is_number),
+    "bool": _Kind("true or false", lambda value: isinstance(value, bool)),
+    "tuple[float, ...]": _Kind(
+        "a list of numbers", lambda value: isinstance(value, list | tuple) and all(map(_is_number, value))
+    ),
+    "tuple[float, float]": _Kind(
+        "two numbers", lambda value: isinstance(value, list | tuple) and all(map(_is_number, value))
+    ),
+    "str | tuple[str, ...]": _Kind("a name or a list of names", lambda value: isinstance(value, str | list | tuple)),
+}
+"""Kinds of the settings by their annotation."""
 _CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 import farout
+from farout.detectors.trained import atom
 from farout.detectors.trained.atom import ATOM, MinedClassifier, window
 from farout.detectors.trained.background import attack, background
 from farout.detectors.trained.detector import Inputs, TrainingSets
+from farout.detectors.trained.inner_attack import maximize
 from farout.detectors.trained.rowl import ROWL, OpenWorldClassifier
 from farout.networks import create
 from farout.training import Batch, Context, Position, Recipe
@@ -25,6 +27,7 @@ def test_a_window_leaves_out_the_lowest_and_keeps_the_next() -> None:
     scores = torch.arange(16.0).flip(0)  # index i has rank 15 − i
     assert window(scores, 0.125, 4).tolist() == [13, 12, 11, 10]
     assert window(scores, 0.0, 2).tolist() == [15, 14]
+    assert window(scores[:13], 0.125, 0).tolist() == [11]  # 1.625 ranks are one rank; one score at least
 
 
 def mining(**params: float) -> MinedClassifier:
@@ -78,6 +81,7 @@ def test_half_of_the_outliers_of_a_batch_are_attacked() -> None:
     found = task.select_outliers(batch, context())
     assert torch.equal(found[:4], images[:4])
     assert (found[4:] != images[4:]).flatten(1).any(1).all()
+    assert (found[4:] - images[4:]).abs().max() <= 8 / 255 + 1e-6
 
 
 def test_a_batch_of_the_full_preset_has_two_outliers_per_inlier() -> None:
@@ -124,6 +128,46 @@ def test_mining_passes_over_the_pool_in_chunks_and_augments_it_as_in_training() 
     assert not same.all()  # a random half of the images is mirrored
 
 
+def test_every_chunk_of_the_pool_is_augmented_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atom, "AT_ONCE", 8)
+    task, plain = mining(), context()
+    cropped = Context(plain.position, Recipe(epochs=1, augment="crop_flip"), {}, plain.device, plain.seed)
+    first, second = task.background_probabilities(torch.zeros(16, dtype=torch.long), cropped).split(8)
+    assert not torch.isclose(first, second, rtol=1e-6, atol=0).all()
+
+
+def test_the_attack_is_that_of_algorithm_1_on_a_network_in_evaluation_mode() -> None:
+    """Start at whole levels of noise, steps of 2/255 with the gradient's sign in the ball, the best point of each."""
+    network, images = mining().network.train(), OTHERS.batch(range(6))
+    labels = background(network, images)
+    found = attack(network, images, labels, 8 / 255, 5, torch.Generator().manual_seed(3))
+    network.eval()
+    noise = (torch.rand(images.shape, generator=torch.Generator().manual_seed(3)) * 16 - 8).round() / 255
+    low, high = (images - 8 / 255).clamp(min=0), (images + 8 / 255).clamp(max=1)
+    point, best, highest = (images + noise).clamp(low, high), images, torch.full((6,), -torch.inf)
+    for _ in range(6):
+        point = point.detach().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(network(point).logits, labels, reduction="none")
+        (slope,) = torch.autograd.grad(loss.sum(), point)
+        better = loss.detach() > highest
+        best = torch.where(better.view(-1, 1, 1, 1), point.detach(), best)
+        highest = torch.where(better, loss.detach(), highest)
+        point = (point.detach() + slope.sign() * 2 / 255).clamp(low, high)
+    torch.testing.assert_close(found, best, rtol=0, atol=1e-6)
+
+
+def test_the_inner_attack_keeps_a_start_that_no_step_betters() -> None:
+    """Three steps of 0.15 along the loss −|x − 0.41|, from 0.4, which is best, and from 0."""
+    mean = torch.nn.Linear(4, 2)
+    torch.nn.init.constant_(mean.weight, 0.25)
+    torch.nn.init.zeros_(mean.bias)
+    network = farout.Network(torch.nn.Sequential(torch.nn.Flatten(), mean), mean=[0.0], std=[1.0], side=2)
+    start = torch.tensor([0.4, 0.0]).view(2, 1, 1, 1).expand(2, 1, 2, 2)
+    bounds = torch.zeros_like(start), torch.ones_like(start)
+    found = maximize(network, lambda logits: -(logits[:, 0] - 0.41).abs(), start, bounds, step=0.15, steps=3)
+    torch.testing.assert_close(found.mean((1, 2, 3)), torch.tensor([0.4, 0.45]))
+
+
 @pytest.mark.parametrize("kind", [ATOM, ROWL])
 def test_the_score_is_the_background_probability_or_its_logit(kind: type[ATOM | ROWL]) -> None:
     detector = kind(layers=1, steps=1, training=TINY).fit(TRAIN, auxiliary_outliers=OTHERS)
@@ -146,6 +190,7 @@ def test_the_faithful_form_of_rowl_trains_on_clean_images_twice() -> None:
         found = task.attacked(images, background(task.network, images), torch.Generator().manual_seed(0))
         assert torch.equal(found, images) != fixed
         assert len(task.streams["outliers"].images) == 20
+        assert task.streams["outliers"].batch == 8  # 16 inliers of 40 come with 8 outliers of 20
         weights.append(detector.network.module.linear.weight)
     assert not torch.equal(*weights)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import farout
+from farout.detectors.trained import noise
 from farout.detectors.trained.acet import ACET, AdversarialConfidence, uniform_distance
 from farout.detectors.trained.ceda import CEDA, max_log_probability
 from farout.detectors.trained.detector import Inputs, TrainingSets
@@ -41,12 +42,27 @@ def test_the_filter_is_a_gaussian_of_15_by_15_pixels() -> None:
 
 
 def test_noise_is_smooth_and_fills_the_range() -> None:
-    noise = noise_like(TRAIN.batch(range(8)), generator())
-    rows = noise.flatten(1)
+    found = noise_like(TRAIN.batch(range(8)), generator())
+    rows = found.flatten(1)
     assert torch.equal(rows.amin(1), torch.zeros(8))
     assert torch.equal(rows.amax(1), torch.ones(8))
-    steps = (noise[..., 1:] - noise[..., :-1]).square().mean().sqrt()
-    assert steps < 0.6 * noise.std()  # √2 for noise without a filter
+    steps = (found[..., 1:] - found[..., :-1]).square().mean().sqrt()
+    assert steps < 0.6 * found.std()  # √2 for noise without a filter
+
+
+def test_the_first_half_is_permuted_and_the_rest_uniform() -> None:
+    """Permuted pixels of a gray image are that image again, which has no range to fill."""
+    found = noise_like(torch.full((5, 3, 16, 16), 0.5), generator()).flatten(1)
+    assert (found.amax(1) - found.amin(1)).round().tolist() == [0, 0, 1, 1, 1]
+
+
+def test_the_width_of_the_filter_is_drawn_from_1_to_2_and_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths: list[float] = []
+    monkeypatch.setattr(noise, "low_pass", lambda images, sigma: widths.append(sigma) or images)
+    for seed in range(200):
+        noise_like(TRAIN.batch([0]), torch.Generator().manual_seed(seed))
+    assert min(widths) == pytest.approx(1, abs=0.05)
+    assert max(widths) == pytest.approx(2.5, abs=0.05)
 
 
 def test_kappa_rises_as_goods_authors_set_it() -> None:
@@ -93,6 +109,6 @@ def test_the_attack_raises_the_loss_of_every_outlier_and_stays_in_the_ball(outli
 def test_acet_trains_on_attacked_noise_and_lowers_its_confidence() -> None:
     train, training = halves(64), {"epochs": 8, "batch": 16, "augment": "none"}
     detector = ACET(steps=2, training=training).fit(train, val=halves(16))
-    noise = noise_like(halves(32, seed=3).batch(range(32)), generator())
+    others = noise_like(halves(32, seed=3).batch(range(32)), generator())
     assert detector.history[0].figures[-1] == 1
-    assert detector.score(noise).mean() > 0.15 > 1.5 * detector.score(train.batch(range(32))).mean()
+    assert detector.score(others).mean() > 0.15 > 1.5 * detector.score(train.batch(range(32))).mean()

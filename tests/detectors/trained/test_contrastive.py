@@ -69,7 +69,7 @@ def test_a_crop_of_the_whole_image_is_the_image_and_a_quarter_is_resized():
     torch.testing.assert_close(resized_crop(image, torch.tensor([[0.5, 0.5, 1.0, 1.0]])), image)
     quarter = resized_crop(image, torch.tensor([[0.25, 0.25, 0.5, 0.5]]))
     inner = torch.nn.functional.interpolate(image[:, :, :4, :4], (8, 8), mode="bilinear")
-    torch.testing.assert_close(quarter[:, :, 1:-1, 1:-1], inner[:, :, 1:-1, 1:-1])
+    torch.testing.assert_close(quarter[:, :, :-1, :-1], inner[:, :, :-1, :-1])  # beyond the image it is mirrored
 
 
 def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
@@ -83,6 +83,9 @@ def test_crops_lie_in_the_image_and_have_the_area_and_ratio_asked_for():
     assert area.max() == pytest.approx(0.7, abs=0.01)
     assert (width / height).min() == pytest.approx(0.75, abs=0.01)
     assert (width / height).max() == pytest.approx(4 / 3, abs=0.01)
+    assert crops(torch.full((1, 4), 0.5), (0.36, 0.36)).tolist()[0] == pytest.approx([0.5, 0.5, 0.6, 0.6])
+    for ratio, sides in ((1.0, [1, 0.75**0.5]), (0.0, [0.75**0.5, 1])):
+        assert crops(torch.tensor([[1.0, ratio, 1.0, 1.0]]), (0.2, 1.0))[0, 2:].tolist() == pytest.approx(sides)
 
 
 @pytest.mark.parametrize(("views", "most"), [(VIEWS, 36.0), (TRAIN_VIEWS, 25.5), (TEST_VIEWS, 25.5)])
@@ -95,6 +98,47 @@ def test_the_hue_turns_by_at_most_a_tenth_and_in_csi_by_255_hundredths_of_degree
     found = (views.apply(image, uniform)[:, :, 4, 4] * 255).round().to(torch.uint8)
     hues = [math.degrees(2 * math.pi * colorsys.rgb_to_hsv(*(pixel.double() / 255).tolist())[0]) for pixel in found]
     assert hues == pytest.approx([360 - most, most], abs=0.5)
+
+
+def test_the_settings_of_the_views_are_those_of_the_authors():
+    hue = 25.5 / 360
+    assert Views(area=(0.2, 1.0), flip=True, hue=0.1, hsv=False) == VIEWS
+    assert Views(area=(0.08, 1.0), flip=False, hue=hue, hsv=True) == TRAIN_VIEWS
+    assert Views(area=(0.54, 0.54), flip=False, hue=hue, hsv=True) == TEST_VIEWS
+
+
+def test_every_change_of_a_view_has_its_probability():
+    """Half of the views are mirrored, 4 of 5 jittered, 1 of 5 gray; each number alone is below its limit."""
+    image = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    plain = torch.full((1, 11), 0.5)
+    plain[:, :3], plain[:, 3:7] = 1.0, 0.9
+    whole = Views(area=(1.0, 1.0))
+    kept = whole.apply(image, plain)
+    torch.testing.assert_close(kept, image)
+    for place, limit in enumerate((0.5, 0.8, 0.2)):
+        for offset, changes in ((-0.01, True), (0.01, False)):
+            uniform = plain.clone()
+            uniform[:, place] = limit + offset
+            assert torch.allclose(whole.apply(image, uniform), kept, atol=1e-5) != changes, (place, offset)
+
+
+@torch.no_grad()
+def test_csi_averages_projections_and_the_logits_of_the_right_turn_over_views():
+    """A view has its own random numbers for every turn, the same for all images, and is mirrored or not."""
+    detector, images = network(CSI, views=6), few_images().images
+    mirrored = [bool(torch.rand(1, generator=generator(0, "csi", "mirror", view)) < 0.5) for view in range(6)]
+    assert len(set(mirrored)) == 2
+    means, logits = torch.zeros(4, 3, 128), torch.zeros(4, 3)
+    for view, flip in enumerate(mirrored):
+        numbers = torch.rand(4, 11, generator=generator(0, "csi", view))
+        for turn in range(4):
+            turned_ = (images.flip(3) if flip else images).rot90(turn, (2, 3))
+            features = detector.network(TEST_VIEWS.apply(turned_, numbers[turn].expand(3, -1)))
+            means[turn] += detector.network.project(features) / 6
+            logits[turn] += detector.network.name_shift(features)[:, turn] / 6
+    found = detector.outputs(images)
+    torch.testing.assert_close(found[0], means, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found[1], logits, rtol=1e-4, atol=1e-5)
 
 
 def test_csi_changes_value_and_saturation_in_hsv_as_colorsys_does():
@@ -188,6 +232,7 @@ def test_ssd_scores_are_mahalanobis_distances_of_standardized_features():
         test = torch.from_numpy((detector.features(images).numpy() - mean) / std)
         expected = torch.einsum("nd,de,ne->n", test, inverse, test)
     torch.testing.assert_close(detector.score(images).detach(), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(detector.statistics["std"], std, rtol=1e-4)
     again = SSD(width=4, training={"epochs": 1, "batch": 32}).fit(train, val=train, seed=1)
     assert torch.equal(again.score(images), detector.score(images))
 
@@ -267,9 +312,11 @@ def test_settings_of_the_score_are_checked_before_training():
 
 def test_a_cluster_of_one_image_is_refused():
     """It has no covariance: every distance to it would be 0, and with it every score."""
-    train = farout.load("toy", "train").limit(6)
-    with pytest.raises(ValueError, match="one of the 6 clusters has a single training image"):
-        SSD(width=4, clusters=6, training={"steps": 1, "batch": 2}).fit(train, val=train)
+    pixels = np.zeros((6, 32, 32, 3), np.uint8)
+    pixels[5, ::2] = 255
+    train = farout.ImageSet.from_arrays(pixels)
+    with pytest.raises(ValueError, match="one of the 2 clusters has a single training image"):
+        SSD(width=4, clusters=2, training={"steps": 1, "batch": 2}).fit(train, val=train)
 
 
 def test_turns_are_quarter_turns():

@@ -115,8 +115,9 @@ def test_headlines() -> None:
         "3 detectors, tested under 2 stresses; each under some of them.",
         "Best on clean images: a (AUROC 0.900 [0.880, 0.920]); not distinguishable from it: c.",
         "Below chance in at least one condition: a.",
-        "Not distinguishable from chance in at least one condition: c.",
-        "The hardest stress on average: hue, 2 detectors: a 0.200 [0.100, 0.300] to b 0.600 [0.550, 0.650].",
+        "Nowhere below chance, but not distinguishable from chance in at least one condition: c.",
+        "Stress with the lowest mean AUROC of its detectors: hue (2 detectors; from a 0.200 [0.100, 0.300] to b 0.600 "
+        "[0.550, 0.650]).",
     ]
     assert headlines(overview({}, {})) == []
 

@@ -343,11 +343,11 @@ def test_killed_while_records_are_written_computes_nothing_again(weights, tmp_pa
     monkeypatch.setattr(scheduler, "FLUSH_SECONDS", 0.0)
     original, written = Store.write, []
 
-    def write(self, cell, facts, files):
+    def write(self, cell, facts, files, **how):
         if len(written) == 5:  # all three fits, and two of the three records of the first set
             signal.raise_signal(signal.SIGINT)
         written.append(cell)
-        original(self, cell, facts, files)
+        original(self, cell, facts, files, **how)
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", write)

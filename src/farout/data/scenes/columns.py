@@ -53,7 +53,9 @@ def _check(columns: Tensor, row: str, names: Sequence[str]) -> None:
     allowed = (values >= LOWEST) & (values <= HIGHEST)  # false for NaN
     if not allowed.all():
         place, column = np.argwhere(~allowed)[0]
-        raise ValueError(
-            f"{row} {place}: {names[column]} is {values[place, column]:g}; "
-            f"it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}"
-        )
+        raise outside(f"{row} {place}", names[column], values[place, column], column)
+
+
+def outside(row: str, name: str, value: float, column: int) -> ValueError:
+    """Return the error for a number that lies outside of the bounds of its column."""
+    return ValueError(f"{row}: {name} is {value:g}; it must lie in {LOWEST[column]:g}..{HIGHEST[column]:g}")

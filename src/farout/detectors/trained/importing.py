@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from farout.checks import check_count
 from farout.detectors.catalog import catalog, names_of
 from farout.detectors.trained.detector import INPUTS, STATISTICS, Inputs, TrainedDetector
 from farout.networks.base import seeded
@@ -34,10 +36,14 @@ class Imported(NamedTuple):
 def import_weights(name: str, path: str | Path, out: str | Path | None = None, **params: Any) -> Imported:
     """Read the authors' checkpoint of a detector without executing it, check it, and write our file to `out`.
 
-    params: parameters of the detector; by default the paper's (preset="full").
+    params: parameters of the detector, by default the paper's (preset="full"); and `channels`, `side` and `classes` of
+        the images it was trained on, by default CIFAR-10's, unless the file tells.
     """
     if name not in names_of(TrainedDetector):
         raise unknown("trained detector", name, names_of(TrainedDetector))
+    images = {key: params.pop(key) for key in Inputs._fields if key in params and key not in accepted(name)}
+    for key, value in images.items():
+        check_count(key, value)
     detector = catalog.create(name, **{"preset": "full", **params})
     assert isinstance(detector, TrainedDetector)
     read = _Read(_plain_names(read_tensors(Path(path))))
@@ -48,11 +54,16 @@ def import_weights(name: str, path: str | Path, out: str | Path | None = None, *
             f"{path} has no tensor {error}, which the published checkpoint of {name} has; it has "
             f"{', '.join(sorted(read)[:6])}, …"
         ) from error
-    inputs = mapped.pop(INPUTS, torch.tensor(CIFAR10))
-    _load(detector, mapped, Inputs(*inputs.tolist()), Path(path))
+    inputs = Inputs(*mapped.pop(INPUTS, torch.tensor(CIFAR10)).tolist())._replace(**images)
+    _load(detector, mapped, inputs, Path(path))
     if out is not None:
         detector.save(out)
     return Imported(detector, mapped, read.unused(mapped.values()))
+
+
+def accepted(name: str) -> Collection[str]:
+    """Return the names of a detector's parameters."""
+    return inspect.signature(catalog[name]).parameters
 
 
 def _load(detector: TrainedDetector, mapped: Mapping[str, Tensor], inputs: Inputs, path: Path) -> None:

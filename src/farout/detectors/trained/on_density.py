@@ -14,6 +14,7 @@ from farout.detectors.trained.detector import TrainedDetector
 from farout.detectors.trained.glow import Glow
 from farout.detectors.trained.pixelcnn import PixelCNN
 from farout.detectors.trained.settings import Settings
+from farout.registry import unknown
 from farout.training import Recipe
 
 DensityName = Literal["pixelcnn", "glow"]
@@ -32,11 +33,21 @@ class OnDensity(TrainedDetector):
 
     def __post_init__(self) -> None:
         check_choice("density", self.density, tuple(DENSITIES))
+        if not isinstance(self.density_params, Mapping):
+            raise TypeError(
+                f"density_params must map parameters to values, such as {{width: 32}}, got {self.density_params!r}"
+            )
         if own := [name for name in Settings.__dataclass_fields__ if name in self.density_params]:
             raise ValueError(
                 f"{self.name}: {', '.join(own)} of the density are those of {self.name} itself; move them out of "
                 f"density_params: {own[0]}={self.density_params[own[0]]!r}"
             )
+        known = DENSITIES[self.density].__dataclass_fields__
+        for name in self.density_params:
+            if name not in known or not known[name].init:
+                raise unknown(
+                    f"parameter of {self.density}:", name, known.keys() - Settings.__dataclass_fields__.keys()
+                )
         super().__post_init__()
 
     @property

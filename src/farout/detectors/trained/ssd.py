@@ -133,9 +133,22 @@ class SSD(TrainedDetector):
             state[f"network.simclr_layer.{layer}"] = tensors[f"head.{layer}"]
         return state
 
-    def task(self, sets: TrainingSets) -> Task:
-        if self.supervised and sets.train.labels is None:
+    def check_fit(self, train: ImageSet, auxiliary_outliers: ImageSet | None = None) -> None:
+        super().check_fit(train, auxiliary_outliers)
+        if self.supervised and train.labels is None and self.weights is None:
             raise ValueError("ssd with supervised=True learns from labels, and the training images have none")
+        self._check_clusters(train)
+
+    def _check_clusters(self, train: ImageSet) -> None:
+        """Raise if there cannot be two images in every cluster."""
+        if 2 * self.clusters > len(train):
+            raise ValueError(
+                f"ssd: {self.clusters} clusters need two training images each, and there are {len(train)}; "
+                "choose fewer clusters"
+            )
+
+    def task(self, sets: TrainingSets) -> Task:
+        self._check_clusters(sets.train)
         return ContrastiveTask(self.network, self.supervised)
 
     @property

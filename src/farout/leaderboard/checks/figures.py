@@ -23,8 +23,11 @@ RELATIVE, ROUNDED = 1e-6, 1.1e-3
 """Largest differences: of numbers with all digits, relative; of printed numbers, one unit of the last digit."""
 SHOWN = 5
 NUMBER = re.compile(r"-?(?:\d+\.\d+|\.\d+|\d+)(?:[eE][-+]?\d+)?")
-UNREAD = re.compile(r"<script\b.*?</script>|<style\b.*?</style>|data:image/[^\"']*|<meta [^>]*>", re.DOTALL)
-"""Parts of a report that hold no printed figure: scripts, styles, pictures."""
+CHARTS = re.compile(r'<script type="application/json" id="charts">.*?</script>', re.DOTALL)
+UNREAD = re.compile(f"{CHARTS.pattern}|data:image/[^\"']*", re.DOTALL)
+"""Parts of a report that hold no printed figure: values of charts, which are compared by themselves, and pictures."""
+DRAWN = 1.1e-3
+"""Largest relative difference of values in charts, which have four digits."""
 
 
 def recompute(submission: Submission) -> tuple[Document, dict[str, list[float]]]:
@@ -58,9 +61,16 @@ def figure_errors(submission: Submission, content: Document, bounds: dict[str, l
         yield "report.html is missing"
     else:
         mine = _read(submission.root / "report.html")
-        yield from _text_errors("report.html", _printed(mine), _printed(render(content, "tables")))
+        yield from report_errors(mine, render(content, "tables"))
     if INTERVALS in submission.manifest.files:
         yield from _interval_errors(submission.root / INTERVALS, bounds)
+
+
+def report_errors(found: str, expected: str) -> Iterator[str]:
+    """Yield where two pages differ: in words, scripts or styles, in printed figures, or in values of their charts."""
+    yield from _text_errors("report.html", _printed(found), _printed(expected))
+    mine, theirs = (" ".join(CHARTS.findall(page)) for page in (found, expected))
+    yield from _text_errors("report.html, values of charts", mine, theirs, DRAWN)
 
 
 def _read(path: Path) -> str:
@@ -103,7 +113,7 @@ def _printed(page: str) -> str:
     return " ".join(UNREAD.sub("", page).split())
 
 
-def _text_errors(path: str, found: str, expected: str) -> Iterator[str]:
+def _text_errors(path: str, found: str, expected: str, relative: float = RELATIVE) -> Iterator[str]:
     """Yield the first figures in which two texts differ; other words are an error too."""
     if NUMBER.sub("#", found) != NUMBER.sub("#", expected):
         mine, theirs = NUMBER.sub("#", found), NUMBER.sub("#", expected)
@@ -111,7 +121,7 @@ def _text_errors(path: str, found: str, expected: str) -> Iterator[str]:
         yield f"{path}: its text is not the one that the scores give, from {mine[max(0, place - 40) : place + 40]!r} on"
         return
     numbers = list(zip(NUMBER.finditer(found), NUMBER.finditer(expected), strict=True))
-    wrong = [(a, b) for a, b in numbers if not _equal(a[0], b[0], RELATIVE, ROUNDED)]
+    wrong = [(a, b) for a, b in numbers if not _equal(a[0], b[0], relative, ROUNDED)]
     for a, b in wrong[:SHOWN]:
         before = " ".join(re.sub("<[^>]*>", " ", found[max(0, a.start() - 160) : a.start()]).split())[-60:]
         yield f"{path}: it says {a[0]} after {before!r}, and the scores give {b[0]}"

@@ -47,8 +47,8 @@ def exposure_tables(bar: BarResults) -> list[Table]:
         "images classified correctly, in brackets its 95 % interval (Clopper-Pearson). auroc (0.5 is chance) and "
         "aupr_out (area under the precision-recall curve, outliers positive): 95 % intervals by DeLong and by "
         "bootstrap. Higher is better for all. gain: AUROC minus that of the same detector, network and seed without "
-        "exposure, with its interval and p_value by DeLong's paired test; above 0: exposure has helped. A set on which "
-        "a network was trained is not tested."
+        "exposure, with its interval and p_value by DeLong's paired test; exposure has helped where the whole interval "
+        "is above 0. A set on which a network was trained is not tested."
     )
     return [*_over_seeds(lines), Table("raised_bar_exposure", "Outlier exposure by seed", caption, lines)]
 
@@ -66,7 +66,7 @@ def _over_seeds(lines: Sequence[Line]) -> list[Table]:
         f"(exposed_to: the set; {NONE}: without), tested on sets that they have not been trained on. Higher is better "
         "for all. mean_accuracy: on inlier test images; mean_auroc (0.5 is chance), mean_aupr_out (outliers positive). "
         "mean_gain: AUROC minus that without exposure, seed by seed, in brackets its 95 % interval over seeds "
-        "(Student's t); above 0: exposure has helped."
+        "(Student's t); exposure has helped where the whole interval is above 0."
     )
     return [Table("raised_bar_exposure_mean", "Outlier exposure, mean over seeds", caption, means)]
 

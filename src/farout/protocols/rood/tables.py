@@ -198,7 +198,7 @@ def _by_shift(lines: Lines) -> list[Table]:
         "One shift at a time. auroc: of the outliers against the inliers together with their copies under this shift; "
         "higher is better, 1 is ideal, 0.5 is chance. GS: the generalizability score, auroc minus AUROC without "
         "shifts, in points; 0 or above is good. flagged: fraction of shifted inliers above the threshold that accepts "
-        "95 % of unchanged inliers; lower is better, 0.05 means that the shift changes nothing. In brackets 95 % "
+        "95 % of unchanged inliers; lower is better, 0.05 is the share of unchanged inliers above it. In brackets 95 % "
         "intervals; those of flagged treat the threshold as fixed."
     )
     tables = [

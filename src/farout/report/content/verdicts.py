@@ -76,7 +76,8 @@ def _fallen(found: Sequence[Verdict]) -> list[str]:
     below = [one.label for one in found if one.level == BELOW]
     at = [one.label for one in found if one.level == AT]
     lines = [f"Below chance in at least one condition: {_some(below)}."] if below else []
-    lines += [f"Not distinguishable from chance in at least one condition: {_some(at)}."] if at else []
+    also = "Nowhere below chance, but not" if below else "Not"
+    lines += [f"{also} distinguishable from chance in at least one condition: {_some(at)}."] if at else []
     above = all(one.level == ABOVE for one in found)
     return lines + (["Every detector is above chance in every condition that it was tested in."] if above else [])
 
@@ -91,8 +92,9 @@ def _hardest(overview: Overview, stresses: Sequence[Condition]) -> list[str]:
     hardest = min(stresses, key=mean)
     subjects = sorted(hardest.means, key=lambda one: hardest.means[one].value)
     low, high = (f"{overview.label(one)} {_figure(hardest.means[one])}" for one in (subjects[0], subjects[-1]))
-    span = f"{low} to {high}" if len(subjects) > 1 else low
-    return [f"The hardest stress on average: {overview.name(hardest)}, {_count(len(subjects), 'detector')}: {span}."]
+    span = f"from {low} to {high}" if len(subjects) > 1 else low
+    taken = _count(len(subjects), "detector")
+    return [f"Stress with the lowest mean AUROC of its detectors: {overview.name(hardest)} ({taken}; {span})."]
 
 
 def _verdict(overview: Overview, subject: Subject) -> Verdict:

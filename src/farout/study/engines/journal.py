@@ -47,7 +47,9 @@ class Journal:
         if not self._samples or now - self._samples[-1][0] >= WRITE_SECONDS:
             self._samples.append((now, self._done))
             with suppress(OSError):  # for people only: a run does not fail for it
-                write_json(self._path, Progress(event.title, self._done, self._total, self._rate())._asdict())
+                write_json(
+                    self._path, Progress(event.title, self._done, self._total, self._rate())._asdict(), durable=False
+                )
 
     def _rate(self) -> float:
         (began, first), (now, last) = self._samples[0], self._samples[-1]

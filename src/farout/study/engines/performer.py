@@ -70,6 +70,7 @@ class Performer:
                 error = self._write(cells[cell], result, seconds + monotonic() - began)
                 if error is not None:
                     failed[cell] = error
+        self.store.sync()  # once for all records, before anyone is told that they are written
         self._jobs.pop(_key(work), None)
         return failed
 
@@ -100,7 +101,7 @@ class Performer:
             return result
         try:
             facts = {**result.facts, **provenance(cell, seconds), INPUTS: inputs(cell, self.store)}
-            self.store.write(cell.id, facts, result.files)
+            self.store.write(cell.id, facts, result.files, durable=False)
         except OSError as error:  # an error of the disk: nothing more can be stored
             raise StoreError(str(error)) from error
         except BaseException as error:  # the user's detector is serialized here, and may raise anything

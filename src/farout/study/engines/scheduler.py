@@ -57,13 +57,14 @@ class _Active:
         self.missing.discard(name)
         self.unsaved[name] = results
         self.size += sum(array.nbytes for array in results.values())
-        if not self.missing or self.size > FLUSH_BYTES or time.monotonic() - self.saved_at > FLUSH_SECONDS:
-            self.flush()
+        late, large = time.monotonic() - self.saved_at > FLUSH_SECONDS, self.size > FLUSH_BYTES
+        if late or large or not self.missing:
+            self.flush(durable=late or large)  # else it holds seconds of work, and is collected at once
 
-    def flush(self) -> None:
+    def flush(self, *, durable: bool = True) -> None:
         """Write finished chunks to disk."""
         if self.unsaved:
-            self.store.put_part(self.work.id, self.unsaved)
+            self.store.put_part(self.work.id, self.unsaved, durable=durable)
         self.unsaved, self.size, self.saved_at = {}, 0, time.monotonic()
 
 
@@ -302,6 +303,8 @@ class Scheduler:
         for cell in cells:
             self._record_failure(cell, traceback)
         written = {cell.id for cell in active.work.cells if active.finishing and self.store.has(cell.id)}
+        if written:
+            self.store.sync()  # the process that wrote them may have died before it did
         self.present |= written
         self.done += sorted(written - failed)
         self._restart(active.work, [cell for cell in active.work.cells if cell.id not in failed | written])

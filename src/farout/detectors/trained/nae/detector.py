@@ -49,6 +49,8 @@ class NAE(TrainedDetector):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.energy, Mapping):
+            raise TypeError(f"energy must map settings to values, such as {{epochs: 1}}, got {self.energy!r}")
         self.recipe().changed(**self.energy)  # raise now if a setting is unknown
 
     def recipe(self) -> Recipe:

@@ -54,6 +54,11 @@ class SNGP(NetworkDetector):
     mean_field_factor: float = 25.0
     """λ of the logits / √(1 + λ · variance)."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth < 10 or self.depth % 6 != 4:
+            raise ValueError(f"sngp: depth must be 6n + 4 with n of at least 1 (10, 16, 22, 28, …), got {self.depth}")
+
     def recipe(self) -> Recipe:
         if self.preset == "small":
             return Recipe(epochs=15, batch=128, lr=0.05, nesterov=False)
