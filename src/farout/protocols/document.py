@@ -33,7 +33,7 @@ def document(results: Results) -> Document:
         name=results.name, budget=results.budget, total=counts.total, missing=counts.missing, failed=counts.failed,
         summaries=summaries, failures=[_failure(one) for one in results.failures().values()],
         cuts=results.cuts, notes=results.notes, spec=results.spec,
-        fitted=_fitted(results), fit_sizes=fit_text(results.fitted),
+        extra_data=results.extra_data, fitted=_fitted(results), fit_sizes=fit_text(results.fitted),
         facts=facts(results), provenance=[*sessions(results), *times(results)], results=all_results(results),
     )  # fmt: skip
     return replace(found, agreement=agreement(found.overview))

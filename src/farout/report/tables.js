@@ -3,7 +3,7 @@
   const all = (query, root = document) => [...root.querySelectorAll(query)];
 
   // Tables: sorted by the buttons in their heads, filtered by the box and the lists above them.
-  const value = (row, place) => row.cells[place].textContent.trim();
+  const value = (row, place) => (row.cells[place].querySelector("bdi") ?? row.cells[place]).textContent.trim();
   function sort(head) {
     const table = head.closest("table"), body = table.tBodies[0], place = Number(head.dataset.column), numeric = head.dataset.kind === "number";
     const up = head.getAttribute("aria-sort") ? head.getAttribute("aria-sort") !== "ascending" : !numeric || head.dataset.better === "lower";

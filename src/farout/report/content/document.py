@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -60,6 +60,8 @@ class Document:
     notes: Sequence[str] = ()
     fitted: Sequence[Table] = ()
     """Table of the number of images used for training and fitting; empty if there is none."""
+    extra_data: Collection[str] = ()
+    """Names of the detectors that learned from outliers too."""
     fit_sizes: Sequence[str] = ()
     """The same numbers as lines of text."""
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -90,4 +92,5 @@ class Document:
         """All detectors under all stresses."""
         stresses = {name: summary.stresses for name, summary in self.summaries.items()}
         costs = {subject: cost for one in self.summaries.values() for subject, cost in one.costs.items()}
-        return overview(stresses, {name: summary.short_title for name, summary in self.summaries.items()}, costs)
+        titles = {name: summary.short_title for name, summary in self.summaries.items()}
+        return overview(stresses, titles, costs, self.extra_data)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan, nan
 from typing import NamedTuple
 
-from farout.report.content.table import INTERVAL, LABEL, VALUE, Column, Table
+from farout.report.content.table import EXTRA, INTERVAL, LABEL, VALUE, Column, Table
 
 CHANCE = 0.5
 """AUROC of a detector that guesses."""
@@ -146,6 +146,8 @@ class Overview:
     conditions: Sequence[Condition]
     costs: Mapping[Subject, float] = field(default_factory=dict)
     """Seconds per 10,000 images by subject; empty if they were not measured."""
+    extra_data: Collection[str] = ()
+    """Names of the detectors that learned from outliers too."""
 
     @cached_property
     def reference(self) -> Condition | None:
@@ -205,9 +207,11 @@ class Overview:
             | ({SECONDS: self.costs.get(subject, nan)} if self.costs else {})
             for subject in self.subjects
         ]
+        extra = [EXTRA if subject.detector in self.extra_data else "" for subject in self.subjects]
         return Table(
-            "overview", "AUROC of all detectors under all stresses", CAPTION + (TIME if self.costs else ""), lines
-        )
+            "overview", "AUROC of all detectors under all stresses", CAPTION + (TIME if self.costs else ""), lines,
+            marks={detector: extra} if any(extra) else {},
+        )  # fmt: skip
 
 
 SECONDS = Column("seconds_per_10000", VALUE, better="lower")
@@ -224,14 +228,17 @@ TIME = (
 
 
 def overview(
-    stresses: Mapping[str, Sequence[Stress]], titles: Mapping[str, str], costs: Mapping[Subject, float] | None = None
+    stresses: Mapping[str, Sequence[Stress]],
+    titles: Mapping[str, str],
+    costs: Mapping[Subject, float] | None = None,
+    extra_data: Collection[str] = (),
 ) -> Overview:
     """Return the overview of the stresses by protocol; results that are missing are left out.
 
-    titles: short titles of the protocols.
+    titles: short titles of the protocols. extra_data: names of the detectors that learned from outliers too.
     """
     found = [_condition(name, titles[name], stress) for name, group in stresses.items() for stress in group]
-    return Overview([condition for condition in found if condition.means], costs or {})
+    return Overview([condition for condition in found if condition.means], costs or {}, extra_data)
 
 
 def _condition(protocol: str, title: str, stress: Stress) -> Condition:

@@ -9,6 +9,7 @@ from farout.report.charts import Palette
 from farout.report.content import BEST, TIED, Condition, Mean, Overview, Subject
 from farout.report.content.numbers import number, with_interval
 from farout.report.content.verdicts import ABOVE, AT, BELOW, UNKNOWN, Verdict, verdicts
+from farout.report.readable import LEARNED
 from farout.report.shades import shade
 
 KINDS = {BELOW: "below", AT: "at", ABOVE: "above", UNKNOWN: "at"}
@@ -40,7 +41,8 @@ def _verdict(overview: Overview, verdict: Verdict, palette: Palette) -> dict[str
     return {
         "label": verdict.label,
         "kind": KINDS[verdict.level],
-        "level": f"{LEVELS[verdict.level]}; {_tested(overview, verdict.subject)}",
+        "level": f"{LEVELS[verdict.level]}; {_tested(overview, verdict.subject)}"
+        + ("; learned from outliers too" if verdict.subject.detector in overview.extra_data else ""),
         "sentences": verdict.sentences,
         "color": palette.detector(verdict.subject.detector),
         "profile": [_point(overview, condition, mean) for condition, mean in overview.of(verdict.subject)],
@@ -89,6 +91,7 @@ def matrix_view(overview: Overview, palette: Palette) -> dict[str, Any]:
         "rows": [
             {
                 "label": overview.label(subject),
+                "extra": subject.detector in overview.extra_data,
                 "color": palette.detector(subject.detector),
                 "cells": [
                     *(_cell(overview, condition, subject) for condition in overview.conditions),
@@ -121,6 +124,8 @@ def _compared(overview: Overview) -> str:
             "found against it; they are compared as independent samples, and where the scores of each image are not "
             "known, by whether their intervals overlap."
         )
+    if any(subject.detector in overview.extra_data for subject in overview.subjects):
+        parts.append(LEARNED)
     return " ".join(parts)
 
 
