@@ -28,6 +28,8 @@ _LARGEST_JSON = 1 << 28
 ABANDONED = 24 * 3600.0
 """Seconds after which a temporary file counts as abandoned if the state of its writer is unknown."""
 _TRIES = 10
+_UMASK = os.umask(0o077)
+os.umask(_UMASK)
 
 
 def read_json(path: Path, root: Path | None = None) -> Any:
@@ -74,6 +76,7 @@ def atomic_files(paths: Sequence[Path], root: Path | None = None, *, durable: bo
     try:
         with _disk_errors(paths[0] if paths else Path()):
             yield temporary
+        _share(temporary)
         if durable:
             sync(temporary)
         for file, path in zip(temporary, paths, strict=True):
@@ -81,6 +84,13 @@ def atomic_files(paths: Sequence[Path], root: Path | None = None, *, durable: bo
     finally:
         for file in temporary:
             file.unlink(missing_ok=True)
+
+
+def _share(paths: Iterable[Path]) -> None:
+    """Let others read files as the user's umask says: safetensors writes them for their owner alone."""
+    for path in paths:
+        if path.is_file() and stat.S_IMODE(path.lstat().st_mode) == 0o600:
+            path.chmod(0o666 & ~_UMASK)
 
 
 @contextmanager
@@ -95,7 +105,9 @@ def atomic_folder(path: Path, root: Path | None = None, *, durable: bool = True)
     try:
         with _disk_errors(path):
             yield temporary
-        sync([*temporary.iterdir(), temporary])
+        files = list(temporary.iterdir())
+        _share(files)
+        sync([*files, temporary])
         _replace(temporary, path, root)
         if durable:
             sync([path.parent])
