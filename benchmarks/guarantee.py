@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     outliers = farout.load(options.outliers, limit=options.count)
     epsilon = detector.epsilon if options.epsilon is None else options.epsilon
     images = outliers.batch(range(len(outliers)))
-    certified = detector.certified_confidence(images, epsilon)
+    certified = detector.certified_confidence(images, epsilon).detach()
     strongest, clean = confidence(detector, images), confidence(detector, images)
     print(f"radius {epsilon}, {len(images)} images of {outliers.name}, {len(inliers):,} of {inliers.name}")
     exceeded, (low, high) = 0, ball(images, epsilon)
