@@ -17,7 +17,7 @@ from farout.detectors.trained.ae import AE
 from farout.detectors.trained.detector import Inputs
 from farout.detectors.trained.oe import OE
 from farout.networks import Network, accuracy, create
-from farout.processes import torch_threads
+from farout.processes import keep_freed_memory, torch_threads
 from farout.rng import generator
 from farout.training import Batch, Context, Player, Recipe, Task, fit, train
 
@@ -158,6 +158,7 @@ def compare(title: str, bare: Callable[[], object], ours: Callable[[Path | None]
             file.unlink(missing_ok=True)
             ours(file)
 
+        keep_freed_memory()  # as workers and `farout train` do
         functions = {"bare torch loop": bare, "farout.training": lambda: ours(None), "… with a checkpoint": kept}
         show(title, timed(functions, REPEATS), "bare torch loop")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -32,11 +33,21 @@ WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
+_MALLOPT = {-3: 1 << 30, -1: (1 << 31) - 1, -2: 256 << 20}
+"""The same for a process that runs already: numbers of glibc's options in `mallopt`, with their values."""
 PATIENCE = 1.0
 """Seconds that workers have to finish their tasks after a stop; tasks must tolerate being killed."""
 
 Submit = Callable[..., Future[Any]]
 """`submit(function, *arguments)`: schedule `function(shared, *arguments)`."""
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep freed memory for its next batch, as workers do; nothing happens without glibc."""
+    with suppress(OSError, AttributeError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in _MALLOPT.items():
+            mallopt(option, value)
 
 
 @contextmanager

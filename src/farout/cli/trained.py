@@ -59,6 +59,7 @@ def train(
     """
     load_plugins(plugin)
     from farout.api.train import plan, run
+    from farout.processes import keep_freed_memory
     from farout.progress import shown
 
     images: Any = data
@@ -71,6 +72,7 @@ def train(
             name, images, out, val=val, outliers=outliers, preset=preset, seed=seed, settings=settings(set_, "--set")
         )
         with stoppable():
+            keep_freed_memory()
             run(model, out, device=device, progress=listener)
     typer.echo(f"{model.title}: {model.result()}\nweights: {out}")
 
