@@ -22,7 +22,7 @@ from farout.detectors.trained.acet import uniform_distance
 from farout.detectors.trained.ceda import max_log_probability
 from farout.detectors.trained.good import GOOD
 from farout.detectors.trained.inner_attack import Loss, maximize
-from farout.metrics import auroc, auroc_interval
+from farout.metrics import auroc_interval
 from farout.progress import listening, silent
 from farout.tensors import chunks
 
@@ -94,8 +94,8 @@ def report(detector: GOOD, inliers: ImageSet, confidences: dict[str, Tensor], ex
     print(f"test accuracy {accuracy:.1%}; bound exceeded {exceeded} times")
     for name, values in confidences.items():
         outside = 1 - values.numpy()
-        interval = auroc_interval(inside, outside)
-        print(f"{name:<10} median confidence {values.median():.3f}, AUROC {auroc(inside, outside):.3f} {interval}")
+        value, low, high = auroc_interval(inside, outside)
+        print(f"{name:<10} median confidence {values.median():.3f}, AUROC {value:.3f} [{low:.3f}, {high:.3f}]")
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

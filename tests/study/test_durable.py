@@ -1,4 +1,4 @@
-"""What is on disk at the moments that a power cut may come: counted by fsyncs, and their order with the renames."""
+"""Durability of results under a power cut: numbers of fsyncs, and their order relative to the renames."""
 
 from __future__ import annotations
 
